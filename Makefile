@@ -1,0 +1,58 @@
+# Surefoot. `make` alone lists what there is.
+PYTHON ?= $(shell command -v python3.11 || command -v python3)
+VENV   := .venv
+BIN    := $(VENV)/bin
+READY  := $(VENV)/.ready
+
+.DEFAULT_GOAL := help
+.PHONY: help install demo up test test-fast lint format bench bench-relay soak kafka clean
+
+help: ## List the targets
+	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  \033[1m%-12s\033[0m %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+$(READY): pyproject.toml constraints.txt
+	@test -n "$(PYTHON)" || { echo "Surefoot needs Python 3.11 or newer on the PATH; install it, or say make PYTHON=/path/to/python3.11"; exit 2; }
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "Surefoot needs Python 3.11 or newer; $(PYTHON) is older. Say make PYTHON=/path/to/python3.11"; exit 2; }
+	@echo "Installing into $(VENV) (once; about a minute) …"
+	@$(PYTHON) -m venv $(VENV)
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[dev]'
+	@touch $@
+
+install: $(READY) ## Install everything into .venv
+
+demo: $(READY) ## Watch events flow on the embedded database; ends by itself
+	@$(BIN)/surefoot demo
+
+up: $(READY) ## Run the platform on the embedded database until Ctrl-C
+	@$(BIN)/surefoot up
+
+test: $(READY) ## Every test, on real Postgres and real Kafka
+	$(BIN)/python -m pytest
+
+test-fast: $(READY) ## The tests that need no broker and little time (under a minute)
+	$(BIN)/python -m pytest -m "not kafka and not slow" --timeout 60
+
+lint: $(READY) ## Style, types, and who may import whom
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+	$(BIN)/surefoot schemas check
+
+format: $(READY) ## Put the code in shape
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+bench: bench-relay ## Every benchmark
+
+bench-relay: $(READY) ## The relay beside a textbook worker and a bare producer, on Kafka
+	$(BIN)/python -m bench.relay
+
+soak: $(READY) ## The crash and order tests at full size, for a long while
+	SUREFOOT_SOAK=1 $(BIN)/python -m pytest tests/crash --timeout 3600
+
+kafka: $(READY) ## A Kafka broker on this machine until Ctrl-C; prints its address
+	@$(BIN)/python -m surefoot.testing.kafka
+
+clean: ## Remove what was installed and made here
+	rm -rf $(VENV) .surefoot .mypy_cache .ruff_cache .pytest_cache .hypothesis build *.egg-info

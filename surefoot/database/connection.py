@@ -1,0 +1,160 @@
+"""asyncpg, typed. The one module that imports it: everything else uses the protocols below.
+
+Hot paths (relay, log) talk to Postgres through this; users' own sessions and everyday queries go through SQLAlchemy.
+"""
+
+import asyncio
+import re
+from collections.abc import Callable, Sequence
+from contextlib import AbstractAsyncContextManager
+from datetime import timedelta
+from typing import Any, Protocol, cast
+
+import asyncpg
+
+from surefoot.errors import ConfigurationError, DatabaseUnavailable, SchemaOutdated
+
+CONNECT_TIMEOUT_S = 10.0
+_URL = re.compile(r"^postgres(?:ql)?(?:\+\w+)?://")
+
+
+class Row(Protocol):
+    """One row: by column name or by position, whichever reads better."""
+
+    def __getitem__(self, key: str | int) -> Any: ...
+
+    def __len__(self) -> int: ...
+
+
+class Statement(Protocol):
+    async def fetch(self, *arguments: object) -> list[Row]: ...
+
+
+class Connection(Protocol):
+    async def execute(self, query: str, *arguments: object) -> str: ...
+
+    async def executemany(self, query: str, arguments: Sequence[Sequence[object]]) -> None: ...
+
+    async def fetch(self, query: str, *arguments: object) -> list[Row]: ...
+
+    async def fetchrow(self, query: str, *arguments: object) -> Row | None: ...
+
+    async def fetchval(self, query: str, *arguments: object) -> Any: ...
+
+    async def prepare(self, query: str) -> Statement: ...
+
+    async def copy_records_to_table(
+        self, table_name: str, *, records: Sequence[Sequence[object]], columns: Sequence[str], schema_name: str
+    ) -> str: ...
+
+    async def add_listener(self, channel: str, callback: Callable[..., None]) -> None: ...
+
+    def add_query_logger(self, callback: Callable[..., None]) -> None: ...
+
+    def remove_query_logger(self, callback: Callable[..., None]) -> None: ...
+
+    def transaction(self) -> AbstractAsyncContextManager[object]: ...
+
+    def is_in_transaction(self) -> bool: ...
+
+    def is_closed(self) -> bool: ...
+
+    async def close(self, *, timeout: float | None = None) -> None: ...
+
+    def terminate(self) -> None: ...
+
+
+class Pool(Protocol):
+    def acquire(self) -> AbstractAsyncContextManager[Connection]: ...
+
+    async def close(self) -> None: ...
+
+
+def plain_url(url: str) -> str:
+    """The URL without SQLAlchemy's driver: `postgresql+asyncpg://…` and `postgresql://…` mean the same database."""
+    if not _URL.match(url):
+        raise ConfigurationError(
+            f"{_hidden(url)!r} is not a PostgreSQL URL. Write it as postgresql://user:password@host:5432/database."
+        )
+    return _URL.sub("postgresql://", url)
+
+
+def sqlalchemy_url(url: str, driver: str = "asyncpg") -> str:
+    return plain_url(url).replace("postgresql://", f"postgresql+{driver}://", 1)
+
+
+def shown_url(url: str) -> str:
+    """The URL as it may be printed: without the password."""
+    return _hidden(plain_url(url))
+
+
+async def connect(
+    url: str,
+    *,
+    name: str,
+    lock_timeout: timedelta | None = None,
+    idle_in_transaction_timeout: timedelta | None = None,
+    settings: dict[str, str] | None = None,
+) -> Connection:
+    """One connection. `name` shows up in pg_stat_activity.
+
+    The two timeouts keep a frozen process from holding its locks against whoever takes over from it."""
+    server_settings = {"application_name": name[:63], **(settings or {})}
+    if lock_timeout is not None:
+        server_settings["lock_timeout"] = _milliseconds(lock_timeout)
+    if idle_in_transaction_timeout is not None:
+        server_settings["idle_in_transaction_session_timeout"] = _milliseconds(idle_in_transaction_timeout)
+    try:
+        connection = await asyncpg.connect(plain_url(url), timeout=CONNECT_TIMEOUT_S, server_settings=server_settings)
+    except (OSError, TimeoutError, asyncpg.PostgresError, asyncpg.InterfaceError) as error:
+        raise _unavailable(url, error) from error
+    return cast(Connection, connection)
+
+
+async def create_pool(url: str, *, name: str, size: int) -> Pool:
+    try:
+        pool = await asyncpg.create_pool(
+            plain_url(url),
+            min_size=1,
+            max_size=size,
+            timeout=CONNECT_TIMEOUT_S,
+            server_settings={"application_name": name[:63]},
+        )
+    except (OSError, TimeoutError, asyncpg.PostgresError, asyncpg.InterfaceError) as error:
+        raise _unavailable(url, error) from error
+    return cast(Pool, pool)
+
+
+def is_database_error(error: BaseException) -> bool:
+    """Whether this came from Postgres or the way to it (asyncpg's own errors, a broken socket, a timeout)."""
+    return isinstance(
+        error, asyncpg.PostgresError | asyncpg.InterfaceError | OSError | asyncio.TimeoutError | DatabaseUnavailable
+    )
+
+
+def is_missing_table(error: BaseException) -> bool:
+    return isinstance(
+        error, asyncpg.UndefinedTableError | asyncpg.UndefinedFunctionError | asyncpg.InvalidSchemaNameError
+    )
+
+
+def explain(error: BaseException, url: str) -> Exception:
+    """A database error as one of ours, with a sentence."""
+    if is_missing_table(error):
+        return SchemaOutdated(
+            f"The database at {shown_url(url)} has no Surefoot tables ({error}). Run: surefoot migrate --database …"
+        )
+    return _unavailable(url, error)
+
+
+def _unavailable(url: str, error: BaseException) -> DatabaseUnavailable:
+    said = str(error).strip() or type(error).__name__
+    return DatabaseUnavailable(f"The database at {shown_url(url)} does not answer: {said}. Is it running, is the URL right?")
+
+
+def _milliseconds(value: timedelta) -> str:
+    return str(max(1, int(value.total_seconds() * 1000)))
+
+
+def _hidden(url: str) -> str:
+    return re.sub(r"(://[^:/@]*):[^@]*@", r"\1:…@", url)

@@ -1,0 +1,119 @@
+"""Who owns which shard or partition, by lease, with a fence.
+
+A *scope* ("outbox", "log/billing/order.events") has numbered units; each unit has at most one owner at a time. Whoever
+takes a unit raises its fence; writes that carry an older fence are refused by the statement that checks it, so an owner
+that was frozen past its lease can wake up and harm nothing. All times are the database's.
+
+The share of each member is decided in `surefoot.database.sharing`, which is pure.
+"""
+
+import time
+from dataclasses import dataclass
+from datetime import timedelta
+
+from surefoot.database.connection import Connection, Row
+from surefoot.database.schema import checked_schema
+from surefoot.database.sharing import to_acquire, to_release
+
+
+@dataclass(frozen=True, slots=True)
+class Lease:
+    unit: int
+    fence: int
+    valid_until: float
+    """On this process's monotonic clock; never later than the database's own idea of it."""
+
+    def is_valid(self) -> bool:
+        return time.monotonic() < self.valid_until
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """What a heartbeat found: the leases we hold, those we should let go, and how many members are alive."""
+
+    held: dict[int, Lease]
+    surplus: frozenset[int]
+    members: int
+    units: int
+
+
+class Leases:
+    """The database verbs of one member of one scope. Not safe to use from two tasks at once."""
+
+    def __init__(self, connection: Connection, *, scope: str, member: str, lease: timedelta, schema: str) -> None:
+        self._connection = connection
+        self._scope = scope
+        self._member = member
+        self._lease = lease
+        self._sql = _statements(checked_schema(schema))
+
+    async def heartbeat(self, *, acquire: bool = True) -> Standing:
+        """Say that we live, renew what we hold, take what is ours to take."""
+        asked_at = time.monotonic()
+        async with self._connection.transaction():
+            await self._connection.execute(self._sql["alive"], self._scope, self._member, self._lease)
+            renewed = await self._connection.fetch(self._sql["renew"], self._scope, self._member, self._lease)
+            counts = await self._connection.fetchrow(self._sql["count"], self._scope)
+            assert counts is not None  # an aggregate always has a row
+            units, members = int(counts["units"]), int(counts["members"])
+            wanted = to_acquire(held=len(renewed), units=units, members=members) if acquire else 0
+            taken = await self._take(wanted) if wanted else []
+        valid_until = asked_at + self._lease.total_seconds()
+        held = {row["unit"]: Lease(row["unit"], row["fence"], valid_until) for row in [*renewed, *taken]}
+        return Standing(held, to_release(frozenset(held), units=units, members=members), members, units)
+
+    async def _take(self, wanted: int) -> list[Row]:
+        return await self._connection.fetch(self._sql["take"], self._scope, self._member, self._lease, wanted)
+
+    async def release(self, lease: Lease) -> None:
+        """Let a unit go at once, so that another member need not wait for the lease to run out."""
+        await self._connection.execute(self._sql["release"], self._scope, lease.unit, self._member, lease.fence)
+
+    async def leave(self) -> None:
+        """Let everything go and stop counting as a member."""
+        async with self._connection.transaction():
+            await self._connection.execute(self._sql["release_all"], self._scope, self._member)
+            await self._connection.execute(self._sql["gone"], self._scope, self._member)
+
+    async def set_asleep(self, asleep: bool) -> None:
+        """Tell writers whether a notification is worth sending (see `outbox_write` and `log_append`)."""
+        await self._connection.execute(self._sql["asleep"], self._scope, self._member, asleep)
+
+
+async def declare_units(connection: Connection, *, scope: str, units: int, schema: str) -> None:
+    """Make the units of a scope; those that exist stay as they are."""
+    await connection.execute(
+        f"INSERT INTO {checked_schema(schema)}.leases (scope, unit) SELECT $1, n FROM generate_series(0, $2::int - 1) AS n "
+        "ON CONFLICT DO NOTHING",
+        scope,
+        units,
+    )
+
+
+def _statements(schema: str) -> dict[str, str]:
+    leases, members = f"{schema}.leases", f"{schema}.lease_members"
+    return {
+        "alive": f"""
+            INSERT INTO {members} (scope, member, alive_until) VALUES ($1, $2, now() + $3::interval)
+            ON CONFLICT (scope, member) DO UPDATE SET alive_until = excluded.alive_until""",
+        # Rows are locked in the order of their unit everywhere (also by the relay's marks), so that nobody deadlocks.
+        "renew": f"""
+            UPDATE {leases} l SET lease_until = now() + $3::interval
+            FROM (SELECT unit FROM {leases} WHERE scope = $1 AND owner = $2 ORDER BY unit FOR UPDATE) mine
+            WHERE l.scope = $1 AND l.unit = mine.unit RETURNING l.unit, l.fence""",
+        "count": f"""
+            SELECT (SELECT count(*) FROM {leases} WHERE scope = $1) AS units,
+                   (SELECT count(*) FROM {members} WHERE scope = $1 AND alive_until > now()) AS members""",
+        "take": f"""
+            UPDATE {leases} l SET owner = $2, fence = l.fence + 1, lease_until = now() + $3::interval, taken_at = now()
+            FROM (SELECT unit FROM {leases} WHERE scope = $1 AND lease_until <= now() AND owner IS DISTINCT FROM $2
+                  ORDER BY unit LIMIT $4 FOR UPDATE SKIP LOCKED) free
+            WHERE l.scope = $1 AND l.unit = free.unit RETURNING l.unit, l.fence""",
+        "release": f"""
+            UPDATE {leases} SET owner = NULL, lease_until = '-infinity'
+            WHERE scope = $1 AND unit = $2 AND owner = $3 AND fence = $4""",
+        "release_all": f"""
+            UPDATE {leases} SET owner = NULL, lease_until = '-infinity' WHERE scope = $1 AND owner = $2""",
+        "gone": f"DELETE FROM {members} WHERE scope = $1 AND (member = $2 OR alive_until < now() - interval '1 hour')",
+        "asleep": f"UPDATE {members} SET asleep = $3 WHERE scope = $1 AND member = $2",
+    }

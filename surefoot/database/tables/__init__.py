@@ -1,0 +1,17 @@
+"""The tables, as people may read them with SQL: a public contract. One file per part."""
+
+from surefoot.database.tables.base import metadata
+from surefoot.database.tables.leases import lease_members, leases
+from surefoot.database.tables.log import log_offsets, log_partitions, log_records, log_topics
+from surefoot.database.tables.outbox import outbox_events
+
+__all__ = [
+    "lease_members",
+    "leases",
+    "log_offsets",
+    "log_partitions",
+    "log_records",
+    "log_topics",
+    "metadata",
+    "outbox_events",
+]

@@ -1,0 +1,48 @@
+"""Every error Surefoot raises on purpose.
+
+One root, so that a caller can catch ours and nothing else. Each message says what happened, why, and what to do about
+it: commands print it as it is, without a traceback.
+"""
+
+
+class SurefootError(Exception):
+    """Something Surefoot was asked to do cannot be done."""
+
+    def __init__(self, message: str | None = None) -> None:
+        super().__init__(message or (self.__doc__ or "").strip())
+
+
+class ConfigurationError(SurefootError):
+    """A setting is missing or contradicts another."""
+
+
+class UndeclaredEvent(SurefootError):
+    """The event's type was never declared, so nobody knows its topic, key or shape."""
+
+
+class InvalidEvent(SurefootError):
+    """The event does not fit the type it was declared with."""
+
+
+class EventTooLarge(InvalidEvent):
+    """The event is larger than its topic takes."""
+
+
+class FloatMoney(InvalidEvent, TypeError):
+    """An amount of money was given as a float, which cannot hold cents exactly."""
+
+
+class DatabaseUnavailable(SurefootError):
+    """The database cannot be reached."""
+
+
+class SchemaOutdated(SurefootError):
+    """The database has not been migrated to what this version needs: run `surefoot migrate`."""
+
+
+class LogUnavailable(SurefootError):
+    """The event log (Kafka, or the Postgres log) cannot be reached."""
+
+
+class LeaseLost(SurefootError):
+    """Somebody else owns this shard or partition now; what was written under the old fence was refused."""

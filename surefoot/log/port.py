@@ -1,0 +1,133 @@
+"""The event log port: what the rest of Surefoot needs from Kafka, and all it needs.
+
+Two adapters stand behind it, `surefoot.log.kafka` and `surefoot.log.postgres`; one contract suite in
+`tests/contract` holds both to what is written here. Nothing above this line knows which one it talks to.
+"""
+
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Literal, NamedTuple, Protocol
+
+Headers = Sequence[tuple[str, bytes]]
+
+Refusal = Literal["too_large", "unknown_topic", "rejected"]
+"""Why a log will never take this record as it is: the record's own fault, not the log's."""
+
+
+class Record(NamedTuple):
+    """What is written: the exact bytes. (A NamedTuple, because a relay makes tens of thousands a second.)"""
+
+    key: bytes | None
+    value: bytes | None
+    headers: Headers
+
+
+class TopicPartition(NamedTuple):
+    topic: str
+    partition: int
+
+
+class StoredRecord(NamedTuple):
+    """What is read back: the exact bytes, and where they lie."""
+
+    topic: str
+    partition: int
+    offset: int
+    timestamp_ms: int
+    key: bytes | None
+    value: bytes | None
+    headers: Headers
+
+
+@dataclass(frozen=True, slots=True)
+class Acknowledged:
+    """The first `count` records are stored durably, in order."""
+
+    count: int
+
+
+@dataclass(frozen=True, slots=True)
+class Refused:
+    """Records before `index` are stored; the one at `index` never will be as it is; those after it were not sent."""
+
+    index: int
+    reason: Refusal
+    sentence: str
+
+
+PublishOutcome = Acknowledged | Refused
+
+
+@dataclass(frozen=True, slots=True)
+class TopicSpec:
+    """A topic as the catalogue wants it, or as the log has it."""
+
+    name: str
+    partitions: int
+    retention: timedelta
+    max_record_bytes: int
+
+
+class Publisher(Protocol):
+    async def topic(self, name: str) -> TopicSpec | None:
+        """The topic as it is now (may be cached for some seconds), or None if there is no such topic.
+
+        Raises LogUnavailable when the log cannot be asked."""
+
+    async def publish(self, where: TopicPartition, records: Sequence[Record]) -> PublishOutcome:
+        """Write records to one partition, in order, one batch in flight at a time per partition.
+
+        Raises LogUnavailable when the log is out of reach or did not answer: then some of the records may have
+        been stored, and sending all of them again is right (consumers drop what they have seen)."""
+
+    async def close(self) -> None: ...
+
+
+Rebalanced = Callable[[frozenset[TopicPartition]], Awaitable[None]]
+
+
+class Subscription(Protocol):
+    """A member of a group. Each partition has one owner among the members at a time."""
+
+    def assigned(self) -> frozenset[TopicPartition]: ...
+
+    async def poll(
+        self, *, max_records: int = 500, timeout: timedelta = timedelta(seconds=1)
+    ) -> Mapping[TopicPartition, Sequence[StoredRecord]]:
+        """The next records of the assigned partitions, in offset order per partition; empty after the timeout."""
+
+    async def commit(self, next_offsets: Mapping[TopicPartition, int]) -> None:
+        """Store where the group goes on after a restart. Raises LeaseLost if a partition is no longer ours."""
+
+    async def committed(self, where: TopicPartition) -> int | None: ...
+
+    async def seek(self, where: TopicPartition, offset: int) -> None: ...
+
+    async def close(self) -> None:
+        """Leave the group at once, so that the others need not wait for a timeout."""
+
+
+class EventLog(Protocol):
+    async def publisher(self) -> Publisher: ...
+
+    async def subscribe(
+        self,
+        group: str,
+        topics: Sequence[str],
+        *,
+        on_assigned: Rebalanced | None = None,
+        on_revoked: Rebalanced | None = None,
+    ) -> Subscription:
+        """Join a group. A group without a committed offset starts at the beginning of the topic."""
+
+    async def describe(self, topics: Sequence[str]) -> Mapping[str, TopicSpec]:
+        """Those of the topics that exist, as they are."""
+
+    async def create(self, topics: Sequence[TopicSpec]) -> None:
+        """Create topics; one that exists is left as it is."""
+
+    async def end_offsets(self, topic: str) -> Mapping[TopicPartition, int]:
+        """The offset the next record of each partition will get."""
+
+    async def close(self) -> None: ...
