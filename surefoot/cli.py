@@ -1,2 +1,75 @@
-"""The `surefoot` command. Filled in below."""
-def main() -> None: ...
+"""The one command, `surefoot`. Its own subcommands are in `surefoot.commands`; the rooms bring theirs as entry points.
+
+Whatever goes wrong on purpose is printed as one sentence, without a traceback. Exit codes: 0 well, 1 a check found
+something, 2 it could not be done, 130 interrupted.
+"""
+
+import os
+import sys
+from importlib.metadata import entry_points
+from typing import cast
+
+import typer
+from pydantic import ValidationError
+from rich.console import Console
+
+from surefoot.commands import doctor, migrate, schemas, tail, topics
+from surefoot.errors import SurefootError
+
+EXIT_FAILED = 2
+EXIT_INTERRUPTED = 130
+
+
+def build() -> typer.Typer:
+    app = typer.Typer(
+        name="surefoot",
+        no_args_is_help=True,
+        pretty_exceptions_enable=False,
+        rich_markup_mode="markdown",
+        help="""Events that are neither lost nor doubled, for services that move money and goods.
+
+        A first walk: `surefoot demo`. Then `surefoot migrate` on your own database, `surefoot relay` to publish, and
+        `surefoot doctor` when something seems wrong.""",
+    )
+    app.command("migrate")(migrate.migrate)
+    app.command("doctor")(doctor.doctor)
+    app.command("tail")(tail.tail)
+    app.add_typer(topics.app, name="topics")
+    app.add_typer(schemas.app, name="schemas")
+    for found in sorted(entry_points(group="surefoot.commands"), key=lambda found: found.name):
+        command = found.load()
+        if isinstance(command, typer.Typer):
+            app.add_typer(command, name=found.name)
+        else:
+            app.command(found.name)(command)
+    return app
+
+
+def main() -> None:
+    try:
+        build()()
+    except SurefootError as error:
+        _say(str(error))
+        sys.exit(EXIT_FAILED)
+    except ValidationError as error:
+        _say(_settings_sentence(error))
+        sys.exit(EXIT_FAILED)
+    except KeyboardInterrupt:
+        _say("Interrupted.")
+        sys.exit(EXIT_INTERRUPTED)
+    except BrokenPipeError:
+        # Somebody piped us into `head`: not an error. Keep the interpreter from complaining when it flushes at exit.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
+def _say(sentence: str) -> None:
+    Console(stderr=True, highlight=False, soft_wrap=True).print(sentence, markup=False, style="red")
+
+
+def _settings_sentence(error: ValidationError) -> str:
+    """pydantic's report as one line per setting."""
+    lines = []
+    for problem in error.errors():
+        where = ".".join(str(part) for part in cast(tuple[object, ...], problem["loc"])) or "together"
+        lines.append(f"{where}: {problem['msg'].removeprefix('Value error, ')}")
+    return f"The settings of {error.title} do not work:\n  " + "\n  ".join(lines)

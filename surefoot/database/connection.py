@@ -125,6 +125,14 @@ async def create_pool(url: str, *, name: str, size: int) -> Pool:
     return cast(Pool, pool)
 
 
+async def close_quietly(connection: Connection) -> None:
+    """Close a connection that may be broken already."""
+    try:
+        await connection.close(timeout=2)
+    except (OSError, TimeoutError, asyncpg.PostgresError, asyncpg.InterfaceError):
+        connection.terminate()
+
+
 def is_database_error(error: BaseException) -> bool:
     """Whether this came from Postgres or the way to it (asyncpg's own errors, a broken socket, a timeout)."""
     return isinstance(
@@ -149,7 +157,9 @@ def explain(error: BaseException, url: str) -> Exception:
 
 def _unavailable(url: str, error: BaseException) -> DatabaseUnavailable:
     said = str(error).strip() or type(error).__name__
-    return DatabaseUnavailable(f"The database at {shown_url(url)} does not answer: {said}. Is it running, is the URL right?")
+    return DatabaseUnavailable(
+        f"The database at {shown_url(url)} does not answer: {said}. Is it running, is the URL right?"
+    )
 
 
 def _milliseconds(value: timedelta) -> str:

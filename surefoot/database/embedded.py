@@ -35,9 +35,16 @@ class EmbeddedPostgres:
             self.port = int((self._data / "postmaster.pid").read_text().splitlines()[3])
             return self.url
         self.port = self.port or _free_port()
-        settings = {"listen_addresses": "127.0.0.1", "port": str(self.port), "unix_socket_directories": "", **self.options}
+        settings = {
+            "listen_addresses": "127.0.0.1",
+            "port": str(self.port),
+            "unix_socket_directories": "",
+            **self.options,
+        }
         flags = " ".join(f"-c {name}='{value}'" for name, value in settings.items())
-        self._ctl(bin_path, user, "start", "-w", "-t", str(START_TIMEOUT_S), "-l", str(self._data / "server.log"), "-o", flags)
+        self._ctl(
+            bin_path, user, "start", "-w", "-t", str(START_TIMEOUT_S), "-l", str(self._data / "server.log"), "-o", flags
+        )
         return self.url
 
     def stop(self, *, immediate: bool = False) -> None:
@@ -90,7 +97,9 @@ class EmbeddedPostgres:
         if done.returncode != 0:
             log = self._data / "server.log"
             tail = log.read_text(errors="replace")[-800:] if log.exists() else "(no log)"
-            raise DatabaseUnavailable(f"The embedded Postgres in {self.directory} did not {arguments[0]}. Its log ends:\n{tail}")
+            raise DatabaseUnavailable(
+                f"The embedded Postgres in {self.directory} did not {arguments[0]}. Its log ends:\n{tail}"
+            )
 
     def _running_pid(self) -> int | None:
         try:

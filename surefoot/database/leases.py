@@ -7,6 +7,7 @@ that was frozen past its lease can wake up and harm nothing. All times are the d
 The share of each member is decided in `surefoot.database.sharing`, which is pure.
 """
 
+import asyncio
 import time
 from dataclasses import dataclass
 from datetime import timedelta
@@ -38,7 +39,7 @@ class Standing:
 
 
 class Leases:
-    """The database verbs of one member of one scope. Not safe to use from two tasks at once."""
+    """The database verbs of one member of one scope. Its connection is its own: calls from several tasks queue up."""
 
     def __init__(self, connection: Connection, *, scope: str, member: str, lease: timedelta, schema: str) -> None:
         self._connection = connection
@@ -46,11 +47,12 @@ class Leases:
         self._member = member
         self._lease = lease
         self._sql = _statements(checked_schema(schema))
+        self._turn = asyncio.Lock()
 
     async def heartbeat(self, *, acquire: bool = True) -> Standing:
         """Say that we live, renew what we hold, take what is ours to take."""
         asked_at = time.monotonic()
-        async with self._connection.transaction():
+        async with self._turn, self._connection.transaction():
             await self._connection.execute(self._sql["alive"], self._scope, self._member, self._lease)
             renewed = await self._connection.fetch(self._sql["renew"], self._scope, self._member, self._lease)
             counts = await self._connection.fetchrow(self._sql["count"], self._scope)
@@ -67,24 +69,26 @@ class Leases:
 
     async def release(self, lease: Lease) -> None:
         """Let a unit go at once, so that another member need not wait for the lease to run out."""
-        await self._connection.execute(self._sql["release"], self._scope, lease.unit, self._member, lease.fence)
+        async with self._turn:
+            await self._connection.execute(self._sql["release"], self._scope, lease.unit, self._member, lease.fence)
 
     async def leave(self) -> None:
         """Let everything go and stop counting as a member."""
-        async with self._connection.transaction():
+        async with self._turn, self._connection.transaction():
             await self._connection.execute(self._sql["release_all"], self._scope, self._member)
             await self._connection.execute(self._sql["gone"], self._scope, self._member)
 
     async def set_asleep(self, asleep: bool) -> None:
         """Tell writers whether a notification is worth sending (see `outbox_write` and `log_append`)."""
-        await self._connection.execute(self._sql["asleep"], self._scope, self._member, asleep)
+        async with self._turn:
+            await self._connection.execute(self._sql["asleep"], self._scope, self._member, asleep)
 
 
 async def declare_units(connection: Connection, *, scope: str, units: int, schema: str) -> None:
     """Make the units of a scope; those that exist stay as they are."""
     await connection.execute(
-        f"INSERT INTO {checked_schema(schema)}.leases (scope, unit) SELECT $1, n FROM generate_series(0, $2::int - 1) AS n "
-        "ON CONFLICT DO NOTHING",
+        f"INSERT INTO {checked_schema(schema)}.leases (scope, unit) "
+        "SELECT $1, n FROM generate_series(0, $2::int - 1) AS n ON CONFLICT DO NOTHING",
         scope,
         units,
     )

@@ -1,0 +1,28 @@
+"""Contracts: events and their types, money, and their form on Kafka (CloudEvents 1.0).
+
+Pure: nothing in here reads or writes anything, and nothing in here knows of a database or a broker.
+"""
+
+from surefoot.events.binding import BadRecord, Envelope, decode, encode, to_event
+from surefoot.events.catalogue import Catalogue
+from surefoot.events.event import Event, encode_data, new_event
+from surefoot.events.event_type import EventData, EventType, event_type_of
+from surefoot.events.money import Money
+from surefoot.events.topics import Topic
+
+__all__ = [
+    "BadRecord",
+    "Catalogue",
+    "Envelope",
+    "Event",
+    "EventData",
+    "EventType",
+    "Money",
+    "Topic",
+    "decode",
+    "encode",
+    "encode_data",
+    "event_type_of",
+    "new_event",
+    "to_event",
+]

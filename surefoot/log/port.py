@@ -130,4 +130,7 @@ class EventLog(Protocol):
     async def end_offsets(self, topic: str) -> Mapping[TopicPartition, int]:
         """The offset the next record of each partition will get."""
 
+    async def expire(self) -> int:
+        """Remove records past their topic's retention; how many. A log that does so by itself answers 0."""
+
     async def close(self) -> None: ...

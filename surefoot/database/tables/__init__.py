@@ -3,7 +3,7 @@
 from surefoot.database.tables.base import metadata
 from surefoot.database.tables.leases import lease_members, leases
 from surefoot.database.tables.log import log_offsets, log_partitions, log_records, log_topics
-from surefoot.database.tables.outbox import outbox_events
+from surefoot.database.tables.outbox import outbox_events, outbox_settings
 
 __all__ = [
     "lease_members",
@@ -14,4 +14,5 @@ __all__ = [
     "log_topics",
     "metadata",
     "outbox_events",
+    "outbox_settings",
 ]

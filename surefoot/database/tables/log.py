@@ -33,7 +33,9 @@ log_partitions = Table(
     metadata,
     Column("topic", Text, primary_key=True),
     Column("partition", Integer, primary_key=True, autoincrement=False),
-    Column("first_offset", BigInteger, nullable=False, server_default=text("0"), comment="older ones are past retention"),
+    Column(
+        "first_offset", BigInteger, nullable=False, server_default=text("0"), comment="older ones are past retention"
+    ),
     Column("next_offset", BigInteger, nullable=False, server_default=text("0"), comment="drawn under this row's lock"),
     ForeignKeyConstraint(["topic"], ["surefoot.log_topics.topic"], ondelete="CASCADE"),
     postgresql_with={"fillfactor": 50},

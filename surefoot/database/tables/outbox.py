@@ -25,7 +25,7 @@ outbox_events = Table(
     # The event's id is the only plain index: each index costs a write when a row is added and another when it is marked,
     # and a plain one on `position` would tempt the planner away from the partial index below (docs/decisions/0002).
     Column("event_id", Uuid, primary_key=True),
-    Column("position", BigInteger, Identity(always=True), comment="within a key: the order of commits"),
+    Column("position", BigInteger, Identity(always=True), nullable=False, comment="within a key: the order of commits"),
     Column("shard", SmallInteger, nullable=False),
     Column("key_hash", Integer, nullable=False, comment="murmur2 of the key: decides shard and partition"),
     Column("topic", Text, nullable=False),

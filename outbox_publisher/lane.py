@@ -1,0 +1,151 @@
+"""One lane: claim, publish, mark, again. Lanes run beside each other on different shards, so the three overlap.
+
+A shard's next rows are claimed only when its last ones are acknowledged and marked: one batch in flight, so that a refused
+record is never overtaken by a later one of its key. Nothing that fails here loses a row: what was not marked is PENDING.
+"""
+
+import asyncio
+from collections import Counter
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import assert_never
+
+import structlog
+
+from outbox_publisher.metrics import FAILED, PUBLISHED, REFUSED, ROUND_SECONDS
+from outbox_publisher.ownership import Ownership
+from outbox_publisher.plan import PendingRow, Plan, RefusedRow, plan, record_of, split
+from outbox_publisher.policy import ADVICE, GiveUp, TryAgain, after_refusal
+from outbox_publisher.settings import RelaySettings
+from outbox_publisher.store import RefusedMark, RelayStore
+from surefoot.database.leases import Lease
+from surefoot.errors import LogUnavailable
+from surefoot.log.port import Publisher
+from surefoot.telemetry.alerts import Alert
+from surefoot.testing.failpoints import failpoint
+
+log = structlog.get_logger("surefoot.relay")
+Notify = Callable[[Alert], Awaitable[None]]
+
+
+@dataclass(frozen=True, slots=True)
+class Round:
+    """What a round did. `full`: there is probably more waiting."""
+
+    found: int
+    full: bool
+
+
+class Lane:
+    def __init__(
+        self, number: int, *, settings: RelaySettings, ownership: Ownership, publisher: Publisher, notify: Notify
+    ) -> None:
+        self._number = number
+        self._settings = settings
+        self._ownership = ownership
+        self._publisher = publisher
+        self._notify = notify
+
+    async def round(self, store: RelayStore) -> Round:
+        """Claim, publish and mark once. Raises LogUnavailable or a database error; both burn no attempt."""
+        async with self._ownership.round(self._number):
+            leases = self._ownership.of_lane(self._number)
+            if not leases:
+                return Round(0, full=False)
+            settings = self._settings
+            with ROUND_SECONDS.labels("claim").time():
+                rows = await store.claim(list(leases), rows=settings.batch_rows, size=settings.batch_bytes)
+            if not rows:
+                return Round(0, full=False)
+            await failpoint("relay.claimed")
+            with ROUND_SECONDS.labels("publish").time():
+                published, refused, outage = await self._publish(rows, leases)
+            await failpoint("relay.acknowledged")
+            with ROUND_SECONDS.labels("mark").time():
+                await self._mark(store, leases, published, refused)
+            await failpoint("relay.committed")
+            if outage is not None:
+                raise outage
+            # As many rows as one shard may give: one of them probably has more. After a refusal: rows were left behind.
+            return Round(len(rows), full=len(rows) >= settings.batch_rows // len(leases) or bool(refused))
+
+    async def _publish(
+        self, rows: Sequence[PendingRow], leases: Mapping[int, Lease]
+    ) -> tuple[list[PendingRow], list[RefusedRow], LogUnavailable | None]:
+        topics = {name: await self._publisher.topic(name) for name in {row.topic for row in rows}}
+        # A relay that was frozen since it claimed may have lost its shards: sending would only repeat what another sent.
+        if not all(lease.is_valid() for lease in leases.values()):
+            return [], [], None
+        planned: Plan = plan(rows, topics)
+        outcomes = await asyncio.gather(
+            *(
+                self._publisher.publish(where, [record_of(row) for row in batch])
+                for where, batch in planned.batches.items()
+            ),
+            return_exceptions=True,
+        )
+        published: list[PendingRow] = []
+        refused = list(planned.refused)
+        outage: LogUnavailable | None = None
+        for batch, outcome in zip(planned.batches.values(), outcomes, strict=True):
+            if isinstance(outcome, LogUnavailable):
+                outage = outcome
+            elif isinstance(outcome, BaseException):
+                raise outcome
+            else:
+                sent, rejected = split(batch, outcome)
+                published.extend(sent)
+                refused.extend(rejected)
+        return published, refused, outage
+
+    async def _mark(
+        self, store: RelayStore, leases: Mapping[int, Lease], published: list[PendingRow], refused: list[RefusedRow]
+    ) -> None:
+        if not published and not refused:
+            return
+        marks = [self._decide(row) for row in refused]
+        still_ours = await store.mark(leases, published, marks)
+        for shard in leases.keys() - still_ours:
+            self._ownership.lost(shard, leases[shard].fence)
+        for topic, count in Counter(row.topic for row in published if row.shard in still_ours).items():
+            PUBLISHED.labels(topic).inc(count)
+        for row, mark in zip(refused, marks, strict=True):
+            if mark.shard in still_ours:
+                await self._tell(row, mark)
+
+    def _decide(self, refused: RefusedRow) -> RefusedMark:
+        settings = self._settings
+        decision = after_refusal(
+            refused.row.attempts,
+            max_attempts=settings.max_attempts,
+            retry_min=settings.retry_min,
+            retry_max=settings.retry_max,
+        )
+        match decision:
+            case TryAgain(after):
+                retry_after = after
+            case GiveUp():
+                retry_after = None
+            case _:
+                assert_never(decision)
+        sentence = f"{refused.sentence} {ADVICE[refused.reason]}"
+        return RefusedMark(refused.row.position, refused.row.shard, sentence, retry_after)
+
+    async def _tell(self, refused: RefusedRow, mark: RefusedMark) -> None:
+        row = refused.row
+        REFUSED.labels(row.topic, refused.reason).inc()
+        if mark.retry_after is not None:
+            log.warning(
+                "the log refused an event; its key waits, others go on",
+                topic=row.topic,
+                key=row.key,
+                reason=refused.reason,
+                attempt=row.attempts + 1,
+                again_in_s=mark.retry_after.total_seconds(),
+                error=refused.sentence,
+            )
+            return
+        FAILED.labels(row.topic, refused.reason).inc()
+        details = {"topic": row.topic, "key": row.key, "position": str(row.position), "reason": refused.reason}
+        sentence = f"An outbox event is FAILED and its key is held. {mark.sentence}"
+        await self._notify(Alert("outbox_event_failed", sentence, details))

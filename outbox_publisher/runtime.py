@@ -1,0 +1,163 @@
+"""A relay: lanes, heartbeat, listener and housekeeping, started together and stopped together.
+
+Every part that talks to the database survives its loss: it connects again, as long as it takes. `stop` lets each lane
+finish its round, gives the shards back, and leaves.
+"""
+
+import asyncio
+import os
+import secrets
+import socket
+from collections.abc import Awaitable, Callable
+
+import structlog
+
+from outbox_publisher.housekeeping import keep_house
+from outbox_publisher.lane import Lane
+from outbox_publisher.metrics import DATABASE_OUTAGES, LOG_OUTAGES
+from outbox_publisher.outage import Outage
+from outbox_publisher.ownership import Ownership
+from outbox_publisher.pacer import Pacer
+from outbox_publisher.settings import RelaySettings
+from outbox_publisher.store import SESSION_SETTINGS, RelayStore
+from surefoot.database.connection import Connection, close_quietly, connect, explain, is_database_error, is_missing_table
+from surefoot.database.leases import Leases
+from surefoot.errors import LogUnavailable
+from surefoot.log.port import EventLog, Publisher
+from surefoot.telemetry.alerts import Alerts
+
+log = structlog.get_logger("surefoot.relay")
+SCOPE = "outbox"
+CHANNEL = "surefoot_outbox"
+
+
+def relay_name() -> str:
+    """Says where it runs and is never used twice."""
+    return f"relay-{socket.gethostname()[:24]}-{os.getpid()}-{secrets.token_hex(3)}"
+
+
+class Relay:
+    def __init__(self, database_url: str, event_log: EventLog, settings: RelaySettings, name: str | None = None) -> None:
+        self.name = name or relay_name()
+        self._url = database_url
+        self._log = event_log
+        self._settings = settings
+        self._stopping = asyncio.Event()
+        self._lanes_done = asyncio.Event()
+        self._ownership = Ownership(lanes=settings.lanes)
+        self._leases: Leases | None = None
+        self._pacer = Pacer(
+            lanes=settings.lanes, shortest=settings.poll_min, longest=settings.poll_max, say_asleep=self._say_asleep
+        )
+        self._alerts = Alerts(settings.alert_webhook)
+
+    def stop(self) -> None:
+        """Finish the rounds under way, then end `run`."""
+        self._stopping.set()
+        self._pacer.wake()
+
+    async def run(self) -> None:
+        """Relay until stopped. Raises only what waiting cannot mend: a database without our tables, a bad URL."""
+        publisher = await self._open_publisher()
+        if publisher is None:
+            return
+        lanes = [self._lane(number, publisher) for number in range(self._settings.lanes)]
+        try:
+            async with asyncio.TaskGroup() as group:
+                group.create_task(self._surviving(self._heartbeat, self._lanes_done))
+                group.create_task(self._surviving(self._listen, self._stopping))
+                group.create_task(keep_house(self._url, self._log, self._ownership, self._settings, self._stopping))
+                async with asyncio.TaskGroup() as working:
+                    for lane in lanes:
+                        working.create_task(lane)
+                self._lanes_done.set()  # only now: a lane's last round still needs its leases
+        finally:
+            await publisher.close()
+            await self._alerts.close()
+
+    async def _open_publisher(self) -> Publisher | None:
+        outage = Outage("the event log", self._settings, LOG_OUTAGES)
+        while not self._stopping.is_set():
+            try:
+                publisher = await self._log.publisher()
+            except LogUnavailable as error:
+                await outage.wait(error, self._stopping)
+            else:
+                outage.over()
+                return publisher
+        return None
+
+    async def _lane(self, number: int, publisher: Publisher) -> None:
+        lane = Lane(
+            number,
+            settings=self._settings,
+            ownership=self._ownership,
+            publisher=publisher,
+            notify=self._alerts.raise_alert,
+        )
+        outage = Outage("the event log", self._settings, LOG_OUTAGES)
+
+        async def work(connection: Connection) -> None:
+            store = RelayStore(connection, self._settings.db_schema)
+            while not self._stopping.is_set():
+                try:
+                    done = await lane.round(store)
+                except LogUnavailable as error:
+                    await outage.wait(error, self._stopping)
+                    continue
+                outage.over()
+                if not done.full:
+                    await self._pacer.rest(number, done.found)
+
+        await self._surviving(work, self._stopping, SESSION_SETTINGS)
+
+    async def _heartbeat(self, connection: Connection) -> None:
+        self._leases = Leases(
+            connection, scope=SCOPE, member=self.name, lease=self._settings.lease, schema=self._settings.db_schema
+        )
+        self._pacer.forget()
+        await self._ownership.run(self._leases, self._settings.heartbeat, self._lanes_done)
+        await self._leases.leave()
+
+    async def _listen(self, connection: Connection) -> None:
+        await connection.add_listener(CHANNEL, lambda *_: self._pacer.wake())
+        await self._stopping.wait()
+
+    async def _say_asleep(self, asleep: bool) -> None:
+        if self._leases is not None:
+            await self._leases.set_asleep(asleep)
+
+    async def _surviving(
+        self,
+        work: Callable[[Connection], Awaitable[None]],
+        until: asyncio.Event,
+        session_settings: dict[str, str] | None = None,
+    ) -> None:
+        """Run `work` on a connection of its own until it ends; when the database goes away, connect and run it again."""
+        outage = Outage("the database", self._settings, DATABASE_OUTAGES)
+        while not until.is_set():
+            connection: Connection | None = None
+            try:
+                connection = await self._connect(session_settings)
+                outage.over()
+                await work(connection)
+                return
+            except Exception as error:
+                if is_missing_table(error):
+                    raise explain(error, self._url) from error
+                if not is_database_error(error):
+                    raise
+                await outage.wait(error, until)
+            finally:
+                if connection is not None:
+                    await close_quietly(connection)
+
+    async def _connect(self, session_settings: dict[str, str] | None) -> Connection:
+        timeout = self._settings.lock_timeout
+        return await connect(
+            self._url,
+            name=self.name,
+            lock_timeout=timeout,
+            idle_in_transaction_timeout=timeout,
+            settings=session_settings,
+        )

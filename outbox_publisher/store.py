@@ -1,0 +1,132 @@
+"""The database verbs of a relay, on one connection. All SQL of the hot path is here.
+
+Claiming is reading: a shard has one owner at a time, so no row is locked and no transaction stays open while the relay
+talks to the log. Marking carries the fence of the lease the rows were claimed under, and takes the lease row's lock, so
+that it either happens before a takeover or is refused.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import timedelta
+
+from outbox_publisher.plan import PendingRow
+from surefoot.database.connection import Connection, Statement
+from surefoot.database.leases import Lease
+from surefoot.database.schema import checked_schema
+from surefoot.testing.failpoints import failpoint
+
+# The planner must take the partial index however stale its statistics are: with fresh ones it did, with old ones it
+# walked all published rows on every claim (docs/decisions/0002). A lost mark only repeats a record, so marks need not wait
+# for the disk.
+SESSION_SETTINGS = {
+    "enable_seqscan": "off",
+    "enable_bitmapscan": "off",
+    "enable_sort": "off",
+    "synchronous_commit": "off",
+    "jit": "off",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class RefusedMark:
+    """A refused row as it is to be written: `retry_after` None means FAILED."""
+
+    position: int
+    shard: int
+    sentence: str
+    retry_after: timedelta | None
+
+
+class RelayStore:
+    def __init__(self, connection: Connection, schema: str) -> None:
+        self._connection = connection
+        self._schema = checked_schema(schema)
+        self._claim: Statement | None = None
+
+    async def claim(self, shards: Sequence[int], *, rows: int, size: int) -> list[PendingRow]:
+        """The oldest publishable rows of each shard, in order. Keys with a failed or backing-off row are left out."""
+        if self._claim is None:
+            self._claim = await self._connection.prepare(claim_statement(self._schema))
+        per_shard = max(1, rows // len(shards))
+        found = await self._claim.fetch(shards, per_shard, max(1, size // len(shards)))
+        return [PendingRow(*row) for row in found]  # type: ignore[misc]  # columns as in PendingRow
+
+    async def mark(
+        self, leases: Mapping[int, Lease], published: Sequence[PendingRow], refused: Sequence[RefusedMark]
+    ) -> frozenset[int]:
+        """Mark rows under the fences of their shards; returns the shards that are still ours."""
+        async with self._connection.transaction():
+            mine = await self._connection.fetch(
+                fence_statement(self._schema), list(leases), [lease.fence for lease in leases.values()]
+            )
+            still_ours = frozenset(row["unit"] for row in mine)
+            positions = [row.position for row in published if row.shard in still_ours]
+            await self._connection.execute(published_statement(self._schema), sorted(still_ours), positions)
+            for mark in refused:
+                if mark.shard in still_ours:
+                    await self._connection.execute(
+                        refused_statement(self._schema), mark.shard, mark.position, mark.sentence, mark.retry_after
+                    )
+            await failpoint("relay.marked")
+        return still_ours
+
+    async def oldest_ages(self, shards: Sequence[int]) -> dict[int, float]:
+        """Seconds the oldest unpublished row of each shard has waited; shards without one are left out."""
+        found = await self._connection.fetch(
+            f"""
+            SELECT s.shard, extract(epoch FROM now() - r.created_at)::float8 AS age
+            FROM unnest($1::smallint[]) AS s(shard) CROSS JOIN LATERAL (
+                SELECT created_at FROM {self._schema}.outbox_events e
+                WHERE e.shard = s.shard AND e.status = 'PENDING' ORDER BY e.position LIMIT 1) r""",
+            shards,
+        )
+        return {row["shard"]: row["age"] for row in found}
+
+    async def remove_published(self, *, older_than: timedelta, at_most: int) -> int:
+        """Remove old published rows, oldest first; how many were removed."""
+        done = await self._connection.execute(
+            f"""
+            DELETE FROM {self._schema}.outbox_events WHERE event_id IN (
+                SELECT event_id FROM {self._schema}.outbox_events
+                WHERE status = 'PUBLISHED' AND published_at < now() - $1::interval ORDER BY published_at LIMIT $2)""",
+            older_than,
+            at_most,
+        )
+        return int(done.rpartition(" ")[2])
+
+
+def claim_statement(schema: str) -> str:
+    return f"""
+        SELECT r.position, r.shard, r.key_hash, r.topic, r.key, r.body, r.headers, r.attempts
+        FROM unnest($1::smallint[]) AS s(shard) CROSS JOIN LATERAL (
+            SELECT e.position, e.shard, e.key_hash, e.topic, e.key, e.body, e.headers, e.attempts,
+                   sum(coalesce(octet_length(e.body), 0)) OVER (ORDER BY e.position ROWS UNBOUNDED PRECEDING) AS bytes
+            FROM {schema}.outbox_events e
+            WHERE e.shard = s.shard AND e.status = 'PENDING' AND NOT EXISTS (
+                SELECT FROM {schema}.outbox_events f
+                WHERE f.shard = s.shard AND f.topic = e.topic AND f.key = e.key
+                  AND f.attempts > 0 AND f.status IN ('PENDING', 'FAILED')
+                  AND (f.status = 'FAILED' OR f.next_attempt_at > now()))
+            ORDER BY e.position LIMIT $2) r
+        WHERE r.bytes - coalesce(octet_length(r.body), 0) < $3"""
+
+
+def fence_statement(schema: str) -> str:
+    return f"""
+        SELECT l.unit FROM {schema}.leases l JOIN unnest($1::int[], $2::bigint[]) AS mine(unit, fence)
+               ON l.scope = 'outbox' AND l.unit = mine.unit AND l.fence = mine.fence
+        ORDER BY l.unit FOR SHARE OF l"""
+
+
+def published_statement(schema: str) -> str:
+    return f"""
+        UPDATE {schema}.outbox_events SET status = 'PUBLISHED', published_at = now(), next_attempt_at = NULL
+        WHERE shard = ANY ($1::smallint[]) AND position = ANY ($2::bigint[]) AND status = 'PENDING'"""
+
+
+def refused_statement(schema: str) -> str:
+    return f"""
+        UPDATE {schema}.outbox_events
+        SET attempts = attempts + 1, last_error = $3, next_attempt_at = now() + $4::interval,
+            status = CASE WHEN $4::interval IS NULL THEN 'FAILED' ELSE 'PENDING' END
+        WHERE shard = $1 AND position = $2 AND status = 'PENDING'"""

@@ -1,0 +1,39 @@
+"""What several contracts share: an order's id, its lines, where it goes."""
+
+from typing import Annotated
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from surefoot.events import Money
+
+OrderId = Annotated[str, Field(min_length=1, max_length=64)]
+Sku = Annotated[str, Field(min_length=1, max_length=64)]
+
+
+class Part(BaseModel):
+    """A part of event data: frozen and tolerant, like the data themselves."""
+
+    model_config = ConfigDict(frozen=True, extra="ignore")
+
+
+class Line(Part):
+    """So many of one article."""
+
+    sku: Sku
+    quantity: int = Field(ge=1, le=10_000)
+    unit_price: Money
+
+
+class StockLine(Part):
+    """So many of one article, where the price is nobody's business."""
+
+    sku: Sku
+    quantity: int = Field(ge=1, le=10_000)
+
+
+class Address(Part):
+    name: str = Field(min_length=1, max_length=200)
+    street: str = Field(min_length=1, max_length=200)
+    postal_code: str = Field(max_length=20)
+    city: str = Field(min_length=1, max_length=100)
+    country: str = Field(pattern="^[A-Z]{2}$", description="ISO 3166-1 alpha-2.")

@@ -1,0 +1,20 @@
+"""The event log a command line names: Kafka if it says so, else the one in the database."""
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+from surefoot.commands.options import required_database
+from surefoot.log import EventLog, open_log
+from surefoot.log.kafka_settings import KafkaSettings
+
+
+@asynccontextmanager
+async def event_log(kafka: str | None, database: str | None, schema: str) -> AsyncIterator[EventLog]:
+    if kafka:
+        log = open_log(KafkaSettings(bootstrap_servers=kafka), database, schema)
+    else:
+        log = open_log(None, required_database(database), schema)
+    try:
+        yield log
+    finally:
+        await log.close()

@@ -1,0 +1,25 @@
+"""`surefoot migrate`: make or update Surefoot's tables."""
+
+from typing import Annotated
+
+import typer
+from rich import print as show
+
+from surefoot.commands.options import Database, Schema, required_database
+from surefoot.commands.running import run
+from surefoot.database import migrate as migrations
+from surefoot.database.connection import shown_url
+from surefoot.database.schema import DEFAULT_SCHEMA
+
+
+def migrate(
+    database: Database = None,
+    schema: Schema = DEFAULT_SCHEMA,
+    shards: Annotated[
+        int, typer.Option(help="Outbox shards, the most relays that can share the work. Counts the first time only.")
+    ] = migrations.DEFAULT_SHARDS,
+) -> None:
+    """Make or update Surefoot's tables, in a schema of their own. Safe to run again, and from several places at once."""
+    url = required_database(database)
+    version = run(migrations.migrate(url, schema=schema, shards=shards))
+    show(f"The schema [bold]{schema}[/] at {shown_url(url)} is at version {version}.")

@@ -1,0 +1,52 @@
+"""Options that several commands share, so that they are spelled and explained the same everywhere."""
+
+from typing import Annotated
+
+import typer
+
+from surefoot.errors import ConfigurationError
+from surefoot.telemetry.logging import LogFormat
+
+Database = Annotated[
+    str | None,
+    typer.Option(
+        "--database",
+        envvar="SUREFOOT_DATABASE",
+        help="URL of the PostgreSQL (15 or newer) with the outbox: postgresql://user:password@host:5432/name",
+        show_default=False,
+    ),
+]
+Kafka = Annotated[
+    str | None,
+    typer.Option(
+        "--kafka",
+        envvar="SUREFOOT_KAFKA",
+        help="Kafka brokers as host:9092[,host:9092]. Without it, the event log kept in the database itself is used. "
+        "TLS and SASL are set by SUREFOOT_KAFKA_SECURITY_PROTOCOL, SUREFOOT_KAFKA_SASL_MECHANISM and so on.",
+        show_default=False,
+    ),
+]
+Schema = Annotated[
+    str, typer.Option("--schema", envvar="SUREFOOT_SCHEMA", help="The Postgres schema of Surefoot's tables.")
+]
+Catalogues = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--catalogue",
+        help="Where event types are declared, as package.module:name. May be given more than once. "
+        "Without it: the catalogues that installed packages offer.",
+        show_default=False,
+    ),
+]
+LogFormatOption = Annotated[
+    LogFormat, typer.Option("--log-format", envvar="SUREFOOT_LOG_FORMAT", help="Log lines for people, or JSON.")
+]
+
+
+def required_database(url: str | None) -> str:
+    if not url:
+        raise ConfigurationError(
+            "No database was given. Say --database postgresql://user:password@host:5432/name, or set SUREFOOT_DATABASE. "
+            "(`surefoot up` runs an embedded one and prints its URL.)"
+        )
+    return url

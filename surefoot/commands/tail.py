@@ -1,0 +1,67 @@
+"""`surefoot tail`: read a topic as it is written, one line per event. Joins no group and commits nothing."""
+
+import json
+from datetime import timedelta
+from typing import Annotated
+
+import typer
+from rich.console import Console
+
+from surefoot.commands.event_log import event_log
+from surefoot.commands.options import Database, Kafka, Schema
+from surefoot.commands.running import run
+from surefoot.database.schema import DEFAULT_SCHEMA
+from surefoot.errors import ConfigurationError
+from surefoot.events import BadRecord, decode
+from surefoot.log.port import StoredRecord
+
+console = Console(highlight=False, soft_wrap=True)
+PATIENCE = timedelta(milliseconds=500)
+
+
+def tail(
+    topic: Annotated[str, typer.Argument(help="The topic to read, such as order.events.", show_default=False)],
+    kafka: Kafka = None,
+    database: Database = None,
+    schema: Schema = DEFAULT_SCHEMA,
+    from_start: Annotated[bool, typer.Option("--from-start", help="Begin with the oldest record that is kept.")] = False,
+    follow: Annotated[bool, typer.Option(help="Go on until Ctrl-C, or stop at the end.")] = True,
+) -> None:
+    """Print a topic's events as they are published: offset, type, key and data, one line each."""
+
+    async def work() -> None:
+        async with event_log(kafka, database, schema) as log:
+            if topic not in await log.describe([topic]):
+                raise ConfigurationError(f"The log has no topic {topic!r}. `surefoot topics create` makes those of the catalogue.")
+            ends = await log.end_offsets(topic)
+            reader = await log.read(topic, {where: 0 for where in ends} if from_start else ends)
+            try:
+                while True:
+                    records = await reader.poll(timeout=PATIENCE)
+                    for batch in records.values():
+                        for record in batch:
+                            console.print(line_of(record), markup=False)
+                    if not follow and not records:
+                        return
+            finally:
+                await reader.close()
+
+    run(work())
+
+
+def line_of(record: StoredRecord) -> str:
+    """One record for the eye. What is not a CloudEvent is shown all the same, with the reason."""
+    where = f"{record.partition}/{record.offset}"
+    try:
+        envelope = decode(record.headers, record.value, record.key)
+    except BadRecord as bad:
+        return f"{where}  not an event ({bad.reason})  {record.value!r}"
+    key = (record.key or b"").decode(errors="replace")
+    return f"{where}  {envelope.attributes['type']}  {key}  {_shown(envelope.data)}"
+
+
+def _shown(data: bytes | None) -> str:
+    try:
+        return json.dumps(json.loads(data or b"null"), ensure_ascii=False)
+    except ValueError:
+        return repr(data)

@@ -1,0 +1,81 @@
+"""Bring a database to what this version needs. Our own schema, our own version table: a user's migrations never notice."""
+
+from importlib.resources import files
+
+from alembic import command
+from alembic.config import Config
+from alembic.runtime.migration import MigrationContext
+from alembic.script import ScriptDirectory
+from sqlalchemy import Connection, text
+from sqlalchemy.exc import DBAPIError
+from sqlalchemy.ext.asyncio import create_async_engine
+
+from surefoot.database.connection import explain, sqlalchemy_url
+from surefoot.database.schema import DEFAULT_SCHEMA, checked_schema
+from surefoot.errors import ConfigurationError
+
+VERSION_TABLE = "schema_version"
+DEFAULT_SHARDS = 8
+_LOCK = 1937076839  # one migration at a time, whoever starts it
+
+
+async def migrate(url: str, *, schema: str = DEFAULT_SCHEMA, shards: int = DEFAULT_SHARDS) -> str:
+    """Migrate to the newest version and return it. Running it again changes nothing.
+
+    `shards` counts only the first time: it decides which relay owns which key, so it stays as it is once there is data."""
+    if not 1 <= shards <= 1024:
+        raise ConfigurationError(f"--shards {shards} is out of range: choose 1 to 1024 (8 is right for most).")
+    engine = create_async_engine(sqlalchemy_url(url))
+    try:
+        async with engine.begin() as connection:
+            return await connection.run_sync(_upgrade, checked_schema(schema), shards)
+    except (DBAPIError, OSError) as error:
+        raise explain(_cause(error), url) from error
+    finally:
+        await engine.dispose()
+
+
+async def current_version(url: str, *, schema: str = DEFAULT_SCHEMA) -> str | None:
+    """The version the database is at; None if it was never migrated."""
+    engine = create_async_engine(sqlalchemy_url(url))
+    try:
+        async with engine.connect() as connection:
+            return await connection.run_sync(_current, checked_schema(schema))
+    except (DBAPIError, OSError) as error:
+        raise explain(_cause(error), url) from error
+    finally:
+        await engine.dispose()
+
+
+def newest_version() -> str:
+    head = ScriptDirectory.from_config(_config()).get_current_head()
+    assert head is not None  # the package ships its migrations
+    return head
+
+
+def _config() -> Config:
+    config = Config()
+    config.set_main_option("script_location", str(files("surefoot.database") / "migrations"))
+    config.set_main_option("path_separator", "os")
+    return config
+
+
+def _upgrade(connection: Connection, schema: str, shards: int) -> str:
+    connection.execute(text("SELECT pg_advisory_xact_lock(:lock)"), {"lock": _LOCK})
+    connection.execute(text(f"CREATE SCHEMA IF NOT EXISTS {schema}"))
+    config = _config()
+    config.attributes.update(connection=connection, schema=schema, shards=shards)
+    command.upgrade(config, "head")
+    return newest_version()
+
+
+def _current(connection: Connection, schema: str) -> str | None:
+    options = {"version_table": VERSION_TABLE, "version_table_schema": schema}
+    return MigrationContext.configure(connection, opts=options).get_current_revision()
+
+
+def _cause(error: BaseException) -> BaseException:
+    """The driver's own error, under SQLAlchemy's wrapping."""
+    while error.__cause__ is not None:
+        error = error.__cause__
+    return error

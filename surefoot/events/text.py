@@ -1,0 +1,89 @@
+"""The texts of a CloudEvent: what its strings, names, URIs and timestamps may look like.
+
+The same rules hold for what we write and for what we read, so that we never write what we would refuse.
+"""
+
+import re
+from datetime import UTC, datetime, timedelta
+from functools import lru_cache
+
+# Control characters, surrogates and noncharacters: the specification excludes them from strings, and a NUL would abort
+# the transaction of whoever writes it into a Postgres text column.
+_FORBIDDEN = re.compile(
+    "[\\x00-\\x1f\\x7f-\\x9f\\ud800-\\udfff\\ufdd0-\\ufdef"
+    + "".join(chr(plane << 16 | low) for plane in range(17) for low in (0xFFFE, 0xFFFF))
+    + "]"
+)
+_ATTRIBUTE_NAME = re.compile(r"[a-z0-9]+")
+_EXTENSION_NAME = re.compile(r"[a-z0-9]{1,20}")
+
+# RFC 3986: scheme, authority, path, query, fragment; each of unreserved, reserved and percent-encoded characters.
+_PCHAR = r"(?:[A-Za-z0-9\-._~!$&'()*+,;=:@]|%[0-9A-Fa-f]{2})"
+_SCHEME = r"[A-Za-z][A-Za-z0-9+.\-]*:"
+_AUTHORITY = r"//(?:[A-Za-z0-9\-._~!$&'()*+,;=:@\[\]]|%[0-9A-Fa-f]{2})*(?=[/?#]|$)"
+_TAIL = rf"(?:\?(?:{_PCHAR}|[/?])*)?(?:#(?:{_PCHAR}|[/?])*)?"
+_URI = re.compile(rf"{_SCHEME}(?:{_AUTHORITY})?(?:{_PCHAR}|/)*{_TAIL}")
+_RELATIVE = re.compile(rf"(?:{_AUTHORITY})?(?!//)(?![^/?#]*:)(?:{_PCHAR}|/)*{_TAIL}")
+
+_MEDIA_TYPE = re.compile(r"[!#$%&'*+\-.^_`|~0-9A-Za-z]+/[!#$%&'*+\-.^_`|~0-9A-Za-z]+\s*(?:;.*)?")
+_TIME = re.compile(r"(\d{4}-\d\d-\d\d[Tt]\d\d:\d\d:)(\d\d)((?:\.\d+)?(?:[Zz]|[+-](?:[01]\d|2[0-3]):[0-5]\d))", re.ASCII)
+
+# Sources, names and media types repeat from record to record, and are few.
+_remembered = lru_cache(maxsize=4096)
+
+
+def has_forbidden(text: str) -> bool:
+    return _FORBIDDEN.search(text) is not None
+
+
+@_remembered
+def is_attribute_name(name: str) -> bool:
+    """What may be read: the specification only advises against names of more than 20 characters."""
+    return _ATTRIBUTE_NAME.fullmatch(name) is not None
+
+
+def is_extension_name(name: str) -> bool:
+    """What we may write ourselves."""
+    return _EXTENSION_NAME.fullmatch(name) is not None
+
+
+@_remembered
+def is_uri_reference(text: str) -> bool:
+    return bool(text) and (is_uri(text) or _RELATIVE.fullmatch(text) is not None)
+
+
+@_remembered
+def is_uri(text: str) -> bool:
+    return _URI.fullmatch(text) is not None
+
+
+@_remembered
+def is_media_type(text: str) -> bool:
+    return _MEDIA_TYPE.fullmatch(text) is not None
+
+
+@_remembered
+def is_json(media_type: str | None) -> bool:
+    """Whether data of this media type are JSON. Data that say nothing are, as the specification advises."""
+    if media_type is None:
+        return True
+    essence = media_type.partition(";")[0].strip().lower()
+    return essence.endswith(("/json", "+json"))
+
+
+def format_time(time: datetime) -> str:
+    """RFC 3339 in UTC, always with microseconds, so that times compare as text."""
+    return time.astimezone(UTC).isoformat(timespec="microseconds").removesuffix("+00:00") + "Z"
+
+
+def parse_time(text: str) -> datetime | None:
+    """An RFC 3339 timestamp in UTC, cut to microseconds; None if it is none. A leap second is the second after it."""
+    matched = _TIME.fullmatch(text)
+    if matched is None:
+        return None
+    leap = matched[2] == "60"
+    try:
+        time = datetime.fromisoformat((f"{matched[1]}59{matched[3]}" if leap else text).upper())
+        return (time + timedelta(seconds=1) if leap else time).astimezone(UTC)
+    except (ValueError, OverflowError):
+        return None

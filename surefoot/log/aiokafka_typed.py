@@ -1,0 +1,270 @@
+"""aiokafka, typed. The one module that imports it: everything else uses the protocols and factories below.
+
+It also keeps, in one place, what we know about aiokafka's inside (0.14, pinned): how to let a producer go without
+waiting for batches that may never be acknowledged, and when a batch's bytes are on the wire.
+"""
+
+import asyncio
+import contextlib
+import ssl
+import time
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from datetime import timedelta
+from typing import Any, Protocol, cast
+
+import aiokafka
+from aiokafka import errors as kafka_errors
+from aiokafka.admin import AIOKafkaAdminClient, NewTopic
+from aiokafka.admin.config_resource import ConfigResource, ConfigResourceType
+from aiokafka.coordinator.assignors.sticky.sticky_assignor import StickyPartitionAssignor
+from aiokafka.producer.message_accumulator import BatchBuilder
+from aiokafka.protocol.metadata import MetadataRequest
+
+from surefoot.log.kafka_settings import KafkaSettings
+
+KafkaError = kafka_errors.KafkaError
+CommitFailed = kafka_errors.CommitFailedError
+IllegalState = kafka_errors.IllegalStateError
+
+
+_REBALANCE_GRACE_S = 0.25
+
+
+class InvalidRecord(kafka_errors.BrokerResponseError):  # type: ignore[misc]  # aiokafka is untyped
+    """A broker's code that aiokafka 0.14 has no class for, and would report as 'unknown server error'."""
+
+    errno = 87
+    message = "INVALID_RECORD"
+    description = "The broker's checks refused the record."
+
+
+kafka_errors.kafka_errors[InvalidRecord.errno] = InvalidRecord
+
+
+class Appended(Protocol):
+    @property
+    def size(self) -> int: ...
+
+
+class Batch(Protocol):
+    def append(
+        self, *, timestamp: int | None, key: bytes | None, value: bytes | None, headers: list[tuple[str, bytes]]
+    ) -> Appended | None: ...
+
+    def size(self) -> int: ...
+
+
+class Producer(Protocol):
+    async def start(self) -> None: ...
+
+    async def send_batch(self, batch: Batch, topic: str, *, partition: int) -> Awaitable[object]: ...
+
+
+class Message(Protocol):
+    """A record as aiokafka reads it; its headers are a tuple of pairs."""
+
+    topic: str
+    partition: int
+    offset: int
+    timestamp: int
+    key: bytes | None
+    value: bytes | None
+    headers: Sequence[tuple[str, bytes]]
+
+
+class Consumer(Protocol):
+    def subscribe(self, topics: Sequence[str], *, listener: object) -> None: ...
+
+    async def start(self) -> None: ...
+
+    async def stop(self) -> None: ...
+
+    async def getmany(self, *, timeout_ms: int, max_records: int) -> Mapping[tuple[str, int], Sequence[Message]]: ...
+
+    async def commit(self, offsets: Mapping[Any, int]) -> None: ...
+
+    async def committed(self, partition: Any) -> int | None: ...
+
+    def seek(self, partition: Any, offset: int) -> None: ...
+
+    def pause(self, *partitions: Any) -> None: ...
+
+    def resume(self, *partitions: Any) -> None: ...
+
+    async def end_offsets(self, partitions: Sequence[Any]) -> Mapping[tuple[str, int], int]: ...
+
+
+class Admin(Protocol):
+    async def start(self) -> None: ...
+
+    async def close(self) -> None: ...
+
+    async def create_topics(self, new_topics: Sequence[object]) -> Any: ...
+
+    async def describe_cluster(self) -> Mapping[str, Any]: ...
+
+    async def describe_configs(self, config_resources: Sequence[object]) -> Sequence[Any]: ...
+
+
+def connection_arguments(settings: KafkaSettings) -> dict[str, object]:
+    """What producer, consumer and admin take alike."""
+    arguments: dict[str, object] = {
+        "bootstrap_servers": settings.servers,
+        "client_id": settings.client_id,
+        "request_timeout_ms": int(settings.request_timeout.total_seconds() * 1000),
+        "security_protocol": settings.security_protocol,
+    }
+    if settings.security_protocol.endswith("SSL"):
+        context = ssl.create_default_context(cafile=settings.ssl_cafile)
+        if settings.ssl_certfile is not None:
+            context.load_cert_chain(settings.ssl_certfile, settings.ssl_keyfile)
+        arguments["ssl_context"] = context
+    if settings.security_protocol.startswith("SASL") and settings.sasl_password is not None:
+        arguments["sasl_mechanism"] = settings.sasl_mechanism
+        arguments["sasl_plain_username"] = settings.sasl_username
+        arguments["sasl_plain_password"] = settings.sasl_password.get_secret_value()
+    return arguments
+
+
+def new_batch(max_bytes: int) -> Batch:
+    """A batch that takes records until it would be longer than `max_bytes` (the first record it always takes).
+
+    Not `producer.create_batch`: that has one size for all topics."""
+    return cast(Batch, BatchBuilder(max_bytes, 0))
+
+
+def new_producer(settings: KafkaSettings) -> Producer:
+    producer = aiokafka.AIOKafkaProducer(
+        **connection_arguments(settings), enable_idempotence=True, acks="all", linger_ms=0, retry_backoff_ms=50
+    )
+    producer.surefoot_requests = requests = set()
+    send_request = producer._sender._send_produce_req
+
+    async def remembered(node: object, batches: object) -> None:
+        task = asyncio.current_task()
+        requests.add(task)
+        try:
+            await send_request(node, batches)
+        finally:
+            requests.discard(task)
+
+    producer._sender._send_produce_req = remembered
+    return cast(Producer, producer)
+
+
+async def abandon_producer(producer: Producer) -> None:
+    """Let a producer go at once, whatever it has in flight.
+
+    `stop()` waits until every batch is acknowledged, and an idempotent producer retries a batch for ever: beside a dead
+    broker it would never return. So its requests and its sender are cancelled and its connections closed."""
+    inside = cast(Any, producer)
+    if inside._closed:
+        return
+    inside._closed = True
+    tasks = [task for task in [*inside.surefoot_requests, inside._sender.sender_task] if task is not None]
+    for task in tasks:
+        task.cancel()
+    if tasks:
+        await asyncio.wait(tasks)
+        for task in tasks:
+            with contextlib.suppress(asyncio.CancelledError, Exception):
+                task.result()
+    await inside.client.close()
+
+
+async def until_written(producer: Producer, where: tuple[str, int], acknowledged: Awaitable[object]) -> None:
+    """Let the loop turn until this partition's batch is on the wire (used by crash tests only).
+
+    The sender mutes a partition when it hands its batch to a request; a few turns later that has been written."""
+    inside, done = cast(Any, producer), cast("asyncio.Future[object]", acknowledged)
+    while where not in inside._sender._muted_partitions and not done.done():  # noqa: ASYNC110  # aiokafka has no event
+        await asyncio.sleep(0)
+    for _ in range(5):
+        await asyncio.sleep(0)
+
+
+def new_consumer(settings: KafkaSettings, group: str | None, *, max_fetch_bytes: int = 1 << 20) -> Consumer:
+    session_ms = int(settings.session_timeout.total_seconds() * 1000)
+    consumer = aiokafka.AIOKafkaConsumer(
+        **connection_arguments(settings),
+        group_id=group,
+        enable_auto_commit=False,
+        auto_offset_reset="earliest",
+        partition_assignment_strategy=(StickyPartitionAssignor,),
+        session_timeout_ms=session_ms,
+        heartbeat_interval_ms=max(100, session_ms // 3),
+        max_poll_interval_ms=int(settings.max_poll_interval.total_seconds() * 1000),
+        max_partition_fetch_bytes=max_fetch_bytes,
+    )
+    return cast(Consumer, consumer)
+
+
+async def read(consumer: Consumer, timeout_s: float, max_records: int) -> Mapping[tuple[str, int], Sequence[Message]]:
+    """`getmany`, which by itself waits without end while a rebalance is going on.
+
+    It also loses count of its callers when it is cancelled or fails, and then never again notices that nobody polls."""
+    inside = cast(Any, consumer)
+    try:
+        async with asyncio.timeout(timeout_s + _REBALANCE_GRACE_S):
+            return await consumer.getmany(timeout_ms=int(timeout_s * 1000), max_records=max_records)
+    except TimeoutError:
+        return {}
+    finally:
+        inside._subscription._fetch_count = 0
+        inside._subscription._last_fetch_ended = time.monotonic()
+
+
+async def stop_consumer(consumer: Consumer, patience: timedelta) -> None:
+    """Leave the group and close. If Kafka is out of reach, close anyway, after `patience`."""
+    inside = cast(Any, consumer)
+    with contextlib.suppress(KafkaError, OSError):  # TimeoutError is an OSError
+        async with asyncio.timeout(patience.total_seconds()):
+            await consumer.stop()
+            return
+    coordinator = inside._coordinator
+    names = ("_coordination_task", "_heartbeat_task", "_commit_refresh_task")
+    tasks = [task for name in names if (task := getattr(coordinator, name, None)) is not None]
+    for task in tasks:
+        task.cancel()
+    await asyncio.gather(*tasks, return_exceptions=True)
+    if inside._fetcher is not None:
+        await inside._fetcher.close()
+    await inside._client.close()
+
+
+def kafka_partition(topic: str, partition: int) -> Any:
+    """aiokafka looks at `.topic` and `.partition` and compares as tuples do; this is its own class of it."""
+    return aiokafka.TopicPartition(topic, partition)
+
+
+def rebalance_listener(
+    assigned: Callable[[Iterable[tuple[str, int]]], Awaitable[None]],
+    revoked: Callable[[Iterable[tuple[str, int]]], Awaitable[None]],
+) -> object:
+    class Listener(aiokafka.ConsumerRebalanceListener):  # type: ignore[misc]  # aiokafka is untyped
+        async def on_partitions_assigned(self, partitions: Iterable[tuple[str, int]]) -> None:
+            await assigned(partitions)
+
+        async def on_partitions_revoked(self, partitions: Iterable[tuple[str, int]]) -> None:
+            await revoked(partitions)
+
+    return Listener()
+
+
+def new_admin(settings: KafkaSettings) -> Admin:
+    return cast(Admin, AIOKafkaAdminClient(**connection_arguments(settings)))
+
+
+def new_topic(name: str, *, partitions: int, replication_factor: int, configs: Mapping[str, str]) -> object:
+    return NewTopic(name, partitions, replication_factor, topic_configs=dict(configs))
+
+
+def topic_config_question(name: str) -> object:
+    return ConfigResource(ConfigResourceType.TOPIC, name, {"max.message.bytes": "", "retention.ms": ""})
+
+
+async def topic_metadata(admin: Admin, names: Sequence[str]) -> Sequence[Mapping[str, Any]]:
+    """The brokers' view of these topics. Asks with auto-creation off: looking at a topic must not make it."""
+    inside = cast(Any, admin)
+    response = await inside._send_request(MetadataRequest(list(names), allow_auto_topic_creation=False))
+    return cast(Sequence[Mapping[str, Any]], response.to_object()["topics"])

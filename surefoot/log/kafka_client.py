@@ -1,0 +1,148 @@
+"""Asking Kafka about topics, and making them. Promises an answer or LogUnavailable within the request timeout."""
+
+import asyncio
+import contextlib
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import TypeVar
+
+from surefoot.errors import ConfigurationError, LogUnavailable
+from surefoot.log.aiokafka_typed import Admin, KafkaError, new_admin, new_topic, topic_config_question, topic_metadata
+from surefoot.log.kafka_failures import is_transient, unavailable
+from surefoot.log.kafka_settings import KafkaSettings
+from surefoot.log.port import TopicSpec
+
+BATCH_OVERHEAD_BYTES = 512
+"""`max.message.bytes` bounds a whole record batch. A batch of one record adds, to the bytes of key, value and headers,
+61 for its own header, up to 24 for the record's fields, and the lengths of each header's name and value (2 to 4 bytes a
+header). 512 leaves room for more than a hundred headers."""
+
+ANY_CODE_OK, ALREADY_EXISTS = 0, 36
+_LEADER_POLL_S = 0.02
+_T = TypeVar("_T")
+
+
+@dataclass(frozen=True, slots=True)
+class KafkaTopic:
+    spec: TopicSpec
+    max_message_bytes: int
+    led: bool
+    """Every partition has a leader."""
+
+
+class KafkaClient:
+    """The admin side, connected when first needed and again after a failure."""
+
+    def __init__(self, settings: KafkaSettings) -> None:
+        self._settings = settings
+        self._admin: Admin | None = None
+        self._opening = asyncio.Lock()
+
+    async def topics(self, names: Sequence[str]) -> Mapping[str, KafkaTopic]:
+        """Those of the topics that exist."""
+        if not names:
+            return {}
+        return await self._ask("asking about topics", lambda admin: _describe(admin, names))
+
+    async def create(self, topics: Sequence[TopicSpec]) -> None:
+        """Create what is missing; return when all of them have leaders, so that the next send finds them."""
+        existing = await self.topics([topic.name for topic in topics])
+        missing = [topic for topic in topics if topic.name not in existing]
+        if missing:
+            await self._ask("creating topics", lambda admin: self._create(admin, missing))
+        await self._until_led([topic.name for topic in topics])
+
+    async def close(self) -> None:
+        admin, self._admin = self._admin, None
+        if admin is not None:
+            await admin.close()
+
+    async def _create(self, admin: Admin, topics: Sequence[TopicSpec]) -> None:
+        factor = self._settings.replication_factor
+        if factor is None:
+            factor = min(3, len((await admin.describe_cluster())["brokers"]))
+        wanted = [
+            new_topic(topic.name, partitions=topic.partitions, replication_factor=factor, configs=_configs(topic))
+            for topic in topics
+        ]
+        response = await admin.create_topics(wanted)
+        for name, code, message in response.topic_errors:
+            if code not in (ANY_CODE_OK, ALREADY_EXISTS):
+                raise ConfigurationError(
+                    f"Kafka would not create the topic {name} (error {code}: {message or 'no reason given'}). "
+                    "Check its name, its settings and this user's rights."
+                )
+
+    async def _until_led(self, names: Sequence[str]) -> None:
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(self._settings.request_timeout.total_seconds()):
+                while True:
+                    found = await self.topics(names)
+                    if all(name in found and found[name].led for name in names):
+                        return
+                    await asyncio.sleep(_LEADER_POLL_S)
+        raise LogUnavailable(
+            f"Kafka took the topics {', '.join(names)} but has no leader for all of their partitions yet."
+        )
+
+    async def _ask(self, doing: str, question: Callable[[Admin], Awaitable[_T]]) -> _T:
+        try:
+            async with asyncio.timeout(self._settings.request_timeout.total_seconds()):
+                try:
+                    return await question(await self._connected())
+                except (KafkaError, OSError) as error:
+                    if not is_transient(error):
+                        raise
+                    # A connection that a broker closed while it was idle shows only when it is used: once more, afresh.
+                    await self.close()
+                    return await question(await self._connected())
+        except (KafkaError, OSError) as error:  # TimeoutError is an OSError
+            await self.close()
+            raise unavailable(error, self._settings, doing) from error
+
+    async def _connected(self) -> Admin:
+        async with self._opening:
+            if self._admin is None:
+                admin = new_admin(self._settings)
+                try:
+                    await admin.start()
+                except BaseException:
+                    await admin.close()
+                    raise
+                self._admin = admin
+            return self._admin
+
+
+async def _describe(admin: Admin, names: Sequence[str]) -> dict[str, KafkaTopic]:
+    found = {topic["topic"]: topic for topic in await topic_metadata(admin, names) if topic["error_code"] == 0}
+    if not found:
+        return {}
+    configs: dict[str, dict[str, str]] = {}
+    for response in await admin.describe_configs([topic_config_question(name) for name in found]):
+        for resource in response.resources:
+            code, _, _, name, entries = resource[:5]
+            if code == 0:
+                configs[name] = {entry[0]: entry[1] for entry in entries}
+    # A topic deleted between the two questions has no config: it does not exist.
+    return {name: _topic(topic["partitions"], configs[name], name) for name, topic in found.items() if name in configs}
+
+
+def _topic(partitions: Sequence[Mapping[str, int]], configs: Mapping[str, str], name: str) -> KafkaTopic:
+    largest = int(configs["max.message.bytes"])
+    retention_ms = int(configs["retention.ms"])
+    spec = TopicSpec(
+        name=name,
+        partitions=len(partitions),
+        retention=timedelta.max if retention_ms < 0 else timedelta(milliseconds=retention_ms),
+        max_record_bytes=max(1, largest - BATCH_OVERHEAD_BYTES),
+    )
+    return KafkaTopic(spec, largest, led=bool(partitions) and all(part["leader"] >= 0 for part in partitions))
+
+
+def _configs(topic: TopicSpec) -> dict[str, str]:
+    kept_for_ever = topic.retention == timedelta.max
+    return {
+        "retention.ms": "-1" if kept_for_ever else str(int(topic.retention.total_seconds() * 1000)),
+        "max.message.bytes": str(topic.max_record_bytes + BATCH_OVERHEAD_BYTES),
+    }

@@ -1,0 +1,65 @@
+"""What an error from Kafka means: the record's own fault, a lost place in the group, or Kafka out of reach. Pure.
+
+A wrong answer here is expensive: calling an outage the record's fault burns an innocent event's attempts, and calling a
+bad record an outage stops its partition for ever.
+"""
+
+from surefoot.errors import LogUnavailable
+from surefoot.log.kafka_settings import KafkaSettings
+from surefoot.log.port import Refusal
+
+# Kafka's numbered error codes (they are part of its protocol; aiokafka's errors carry them as `errno`).
+_RECORDS_FAULT: dict[int, Refusal] = {
+    2: "rejected",  # CORRUPT_MESSAGE: also a null key on a compacted topic, from older brokers
+    10: "too_large",  # MESSAGE_TOO_LARGE
+    17: "unknown_topic",  # INVALID_TOPIC_EXCEPTION: no topic can have this name
+    18: "too_large",  # RECORD_LIST_TOO_LARGE
+    32: "rejected",  # INVALID_TIMESTAMP
+    43: "rejected",  # UNSUPPORTED_FOR_MESSAGE_FORMAT
+    44: "rejected",  # POLICY_VIOLATION
+    87: "rejected",  # INVALID_RECORD
+}
+_NOT_ALLOWED = {29, 30, 31, 53, 58}  # topic, group, cluster, transactional id, SASL
+_SEQUENCE = {45, 47, 59}  # OUT_OF_ORDER_SEQUENCE_NUMBER, INVALID_PRODUCER_EPOCH, UNKNOWN_PRODUCER_ID
+
+
+def refusal_of(error: BaseException) -> Refusal | None:
+    """Why the broker will never take this record; None if it is not the record's fault."""
+    return _RECORDS_FAULT.get(_code(error))
+
+
+def is_transient(error: BaseException) -> bool:
+    return bool(getattr(error, "retriable", False))
+
+
+def unavailable(error: BaseException, settings: KafkaSettings, doing: str) -> LogUnavailable:
+    where = settings.bootstrap_servers
+    code = _code(error)
+    if isinstance(error, TimeoutError):
+        seconds = settings.request_timeout.total_seconds()
+        return LogUnavailable(
+            f"Kafka at {where} did not answer within {seconds:g} s while {doing}. Is it running, and within reach?"
+        )
+    if code in _NOT_ALLOWED:
+        return LogUnavailable(
+            f"Kafka at {where} does not allow it to user {settings.sasl_username or 'ANONYMOUS'} while {doing} "
+            f"({said(error)}). Check its access rules and the SASL settings."
+        )
+    if code in _SEQUENCE:
+        return LogUnavailable(
+            f"Kafka at {where} lost count of what this producer sent while {doing} ({said(error)}). "
+            "A new producer was made: send again."
+        )
+    return LogUnavailable(
+        f"Kafka at {where} cannot be used while {doing}: {said(error)}. Is it running and the address right?"
+    )
+
+
+def said(error: BaseException) -> str:
+    return str(error).strip() or type(error).__name__
+
+
+def _code(error: BaseException) -> int:
+    code = getattr(error, "errno", None)
+    # An OSError's errno is the operating system's, another numbering altogether.
+    return code if isinstance(code, int) and not isinstance(error, OSError) else 0

@@ -1,0 +1,42 @@
+"""What a publisher knows about topics, believed for some seconds, so that publishing costs no question per batch."""
+
+import asyncio
+import time
+from dataclasses import dataclass, field
+from datetime import timedelta
+
+from surefoot.log.kafka_client import KafkaClient, KafkaTopic
+
+
+@dataclass(slots=True)
+class _Known:
+    topic: KafkaTopic | None = None
+    until: float = 0.0
+    asking: asyncio.Lock = field(default_factory=asyncio.Lock)
+
+
+class TopicCache:
+    def __init__(self, client: KafkaClient, keep: timedelta) -> None:
+        self._client = client
+        self._keep_s = keep.total_seconds()
+        self._known: dict[str, _Known] = {}
+
+    async def get(self, name: str) -> KafkaTopic | None:
+        known = self._known.get(name)
+        if known is None:
+            known = self._known[name] = _Known()
+        if time.monotonic() >= known.until:
+            async with known.asking:  # many partitions, one question
+                if time.monotonic() >= known.until:
+                    await self._ask(name, known)
+        return known.topic
+
+    def forget(self, name: str) -> None:
+        """After a refusal or an outage: ask again, the topic may have been changed or deleted."""
+        if name in self._known:
+            self._known[name].until = 0.0
+
+    async def _ask(self, name: str, known: _Known) -> None:
+        known.topic = (await self._client.topics([name])).get(name)
+        # That a topic is missing is not believed for a moment: whoever creates it expects the next publish to work.
+        known.until = time.monotonic() + self._keep_s if known.topic is not None else 0.0

@@ -1,0 +1,90 @@
+"""Events in a transaction of a bare asyncpg connection.
+
+    async with outbox.transaction(connection) as tx:
+        await connection.execute("INSERT INTO orders …")
+        tx.add(OrderPlaced(…))
+
+Savepoints are made with `tx.savepoint()`, which knows the events added inside it. asyncpg does not tell us of savepoints
+made behind our back, so a rollback to one of those is noticed in the connection's query log and refused: better no commit
+than an event of work that was undone.
+"""
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from typing import TypeVar
+
+from surefoot.database.connection import Connection
+from surefoot.errors import InvalidEvent
+from surefoot.events import Event, EventData
+from surefoot.outbox.entry import Entry
+from surefoot.outbox.write import columns, driver_statement
+
+T = TypeVar("T", bound=EventData)
+Prepare = Callable[..., tuple[Event[T], Entry]]
+
+
+class OutboxTransaction:
+    """What `outbox.transaction` gives you."""
+
+    def __init__(self, connection: Connection, prepare: Prepare[EventData], statement: str) -> None:
+        self.connection = connection
+        self._prepare = prepare
+        self._statement = statement
+        self._entries: list[Entry] = []
+        self._own_rollbacks = 0
+        self._seen_rollbacks = 0
+
+    def add(
+        self,
+        what: T | Event[T],
+        *,
+        key: str | None = None,
+        caused_by: Event[EventData] | None = None,
+        correlation_id: str | None = None,
+    ) -> Event[T]:
+        """Check an event now, write it just before the commit."""
+        event, entry = self._prepare(what, key=key, caused_by=caused_by, correlation_id=correlation_id)
+        self._entries.append(entry)
+        return event  # type: ignore[return-value]  # the event of what was given
+
+    @asynccontextmanager
+    async def savepoint(self) -> AsyncIterator[None]:
+        """A nested transaction: rolled back with its events when the block raises."""
+        before = len(self._entries)
+        try:
+            async with self.connection.transaction():
+                yield
+        except BaseException:
+            del self._entries[before:]
+            self._own_rollbacks += 1
+            raise
+
+    def _watch(self, query: object) -> None:
+        if str(getattr(query, "query", "")).upper().startswith("ROLLBACK TO"):
+            self._seen_rollbacks += 1
+
+    async def _write(self) -> None:
+        if not self._entries:
+            return
+        await asyncio.sleep(0)  # asyncpg calls its query loggers on the next turn of the loop
+        if self._seen_rollbacks > self._own_rollbacks:
+            raise InvalidEvent(
+                "A savepoint was rolled back inside outbox.transaction(), and its events cannot be told from the others. "
+                "Use `async with tx.savepoint():` instead of connection.transaction() there. Nothing was committed."
+            )
+        await self.connection.execute(self._statement, *columns(self._entries))
+
+
+@asynccontextmanager
+async def transaction(
+    connection: Connection, prepare: Prepare[EventData], schema: str
+) -> AsyncIterator[OutboxTransaction]:
+    tx = OutboxTransaction(connection, prepare, driver_statement(schema))
+    connection.add_query_logger(tx._watch)
+    try:
+        async with connection.transaction():
+            yield tx
+            await tx._write()
+    finally:
+        connection.remove_query_logger(tx._watch)

@@ -1,0 +1,70 @@
+"""Apache Kafka's jars from Maven Central, in a per-user cache outside the repository, keyed by version.
+
+Downloaded once (some 46 jars, 43 MB); after that no network is needed. The download goes to a directory of its own that
+is renamed when it is complete, so that an interrupted one is never used.
+"""
+
+import os
+import shutil
+import subprocess
+import tempfile
+from pathlib import Path
+
+from surefoot.errors import ConfigurationError
+
+KAFKA_VERSION = "4.3.1"
+DOWNLOAD_TIMEOUT_S = 600
+
+_POM = f"""<project xmlns="http://maven.apache.org/POM/4.0.0">
+  <modelVersion>4.0.0</modelVersion>
+  <groupId>surefoot</groupId><artifactId>kafka</artifactId><version>1</version><packaging>pom</packaging>
+  <dependencies>
+    <dependency><groupId>org.apache.kafka</groupId><artifactId>kafka_2.13</artifactId><version>{KAFKA_VERSION}</version></dependency>
+    <dependency><groupId>org.slf4j</groupId><artifactId>slf4j-simple</artifactId><version>1.7.36</version></dependency>
+  </dependencies>
+</project>
+"""
+
+
+def kafka_jars() -> Path:
+    """The directory with the jars, downloaded if it is not there yet."""
+    cached = _cache_directory() / f"kafka-{KAFKA_VERSION}" / "libs"
+    if cached.is_dir():
+        return cached
+    maven = shutil.which("mvn")
+    if maven is None:
+        raise ConfigurationError(
+            "Kafka's jars are not in the cache and there is no Maven to fetch them. Install Java 17 and Maven, or "
+            "Docker, or set SUREFOOT_KAFKA to a broker's address."
+        )
+    cached.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=cached.parent, prefix="download-") as temporary:
+        _download(maven, Path(temporary))
+        try:
+            (Path(temporary) / "libs").rename(cached)
+        except OSError:
+            # Another process finished first; its jars are as good as ours.
+            if not cached.is_dir():
+                raise
+    return cached
+
+
+def _download(maven: str, directory: Path) -> None:
+    (directory / "pom.xml").write_text(_POM)
+    command = [maven, "-q", "-B", "dependency:copy-dependencies", f"-DoutputDirectory={directory / 'libs'}"]
+    try:
+        done = subprocess.run(
+            command, cwd=directory, capture_output=True, text=True, timeout=DOWNLOAD_TIMEOUT_S, check=False
+        )
+    except subprocess.TimeoutExpired as slow:
+        raise ConfigurationError(
+            f"Maven did not fetch Kafka {KAFKA_VERSION} within {DOWNLOAD_TIMEOUT_S} s. Is Maven Central within reach?"
+        ) from slow
+    if done.returncode != 0:
+        said = (done.stdout + done.stderr).strip()[-800:]
+        raise ConfigurationError(f"Maven could not fetch Kafka {KAFKA_VERSION}. It said:\n{said}")
+
+
+def _cache_directory() -> Path:
+    base = os.environ.get("XDG_CACHE_HOME")
+    return (Path(base) if base else Path.home() / ".cache") / "surefoot"

@@ -1,0 +1,182 @@
+"""Apache Kafka itself, one KRaft node, as a child process that a test can stop, kill, freeze and start again.
+
+A restart keeps the port and the data, so that an outage looks to clients as a real one does.
+"""
+
+import atexit
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import tempfile
+import time
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+from surefoot.errors import ConfigurationError, LogUnavailable
+from surefoot.testing.kafka_jars import kafka_jars
+from surefoot.testing.kafka_probe import answers
+
+START_TIMEOUT_S = 60
+STOP_TIMEOUT_S = 30
+_CLUSTER_ID = "Surefoot1Surefoot1Test"  # letters and digits: an id that begins with "-" is read as an option
+
+_PROPERTIES = """\
+process.roles=broker,controller
+node.id=1
+controller.quorum.voters=1@127.0.0.1:{controller_port}
+listeners=PLAINTEXT://127.0.0.1:{port},CONTROLLER://127.0.0.1:{controller_port}
+advertised.listeners=PLAINTEXT://127.0.0.1:{port}
+inter.broker.listener.name=PLAINTEXT
+controller.listener.names=CONTROLLER
+log.dirs={data}
+offsets.topic.num.partitions=4
+offsets.topic.replication.factor=1
+transaction.state.log.num.partitions=4
+transaction.state.log.replication.factor=1
+transaction.state.log.min.isr=1
+share.coordinator.state.topic.replication.factor=1
+share.coordinator.state.topic.min.isr=1
+group.initial.rebalance.delay.ms=0
+group.min.session.timeout.ms=1000
+auto.create.topics.enable=false
+broker.heartbeat.interval.ms=500
+broker.session.timeout.ms=2000
+"""
+# The last two: after a kill the controller takes the broker back only when its old session has run out, 9 s by default.
+
+
+class LocalKafka:
+    """One broker on this machine. Without a directory it uses a temporary one, removed by `remove` and at exit."""
+
+    def __init__(self, directory: Path | None = None, *, port: int = 0) -> None:
+        self._temporary = directory is None
+        self.directory = directory or Path(tempfile.mkdtemp(prefix="surefoot-kafka-"))
+        self._port = port
+        self._controller_port = 0
+        self._process: subprocess.Popen[bytes] | None = None
+
+    @property
+    def address(self) -> str:
+        return f"127.0.0.1:{self._port}"
+
+    @property
+    def pid(self) -> int | None:
+        return self._process.pid if self._process is not None and self._process.poll() is None else None
+
+    def start(self) -> str:
+        """Start the broker, and return its address when a metadata request is answered."""
+        if self.pid is not None:
+            return self.address
+        java, jars = _java(), kafka_jars()
+        properties = self._prepare(java, jars)
+        command = [
+            *[java, "-Xmx512m", "-Dorg.slf4j.simpleLogger.defaultLogLevel=warn"],
+            *["-cp", f"{jars}/*", "kafka.Kafka", str(properties)],
+        ]
+        with self._log.open("ab") as log:
+            self._process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=log, stderr=log)
+        atexit.register(self.kill)
+        self._wait_until_ready()
+        return self.address
+
+    def stop(self) -> None:
+        """End the broker cleanly."""
+        if self._process is None:
+            return
+        self.thaw()
+        self._process.terminate()
+        try:
+            self._process.wait(STOP_TIMEOUT_S)
+        except subprocess.TimeoutExpired:
+            self.kill()
+        self._ended()
+
+    def kill(self) -> None:
+        """End the broker as a crash would."""
+        if self._process is None:
+            return
+        self._process.kill()
+        self._process.wait()
+        self._ended()
+
+    def freeze(self) -> None:
+        """Stop the broker in its tracks: connections stay open, nothing is answered."""
+        self._signal(signal.SIGSTOP)
+
+    def thaw(self) -> None:
+        self._signal(signal.SIGCONT)
+
+    def remove(self) -> None:
+        """End the broker and, if its directory was a temporary one, delete it."""
+        self.stop()
+        if self._temporary:
+            shutil.rmtree(self.directory, ignore_errors=True)
+
+    def __enter__(self) -> Self:
+        self.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.remove()
+
+    @property
+    def _log(self) -> Path:
+        return self.directory / "server.log"
+
+    def _signal(self, number: signal.Signals) -> None:
+        if self.pid is not None:
+            os.kill(self.pid, number)
+
+    def _ended(self) -> None:
+        self._process = None
+        atexit.unregister(self.kill)
+
+    def _prepare(self, java: str, jars: Path) -> Path:
+        data = self.directory / "data"
+        self._port = self._port or _free_port()
+        self._controller_port = self._controller_port or _free_port()
+        properties = self.directory / "server.properties"
+        self.directory.mkdir(parents=True, exist_ok=True)
+        properties.write_text(
+            _PROPERTIES.format(port=self._port, controller_port=self._controller_port, data=data.resolve())
+        )
+        if not (data / "meta.properties").exists():
+            command = [java, "-cp", f"{jars}/*", "kafka.tools.StorageTool", "format"]
+            command += ["--cluster-id", _CLUSTER_ID, "-c", str(properties)]
+            done = subprocess.run(command, capture_output=True, text=True, check=False)
+            if done.returncode != 0:
+                raise ConfigurationError(
+                    f"Kafka could not prepare {data}. It said:\n{(done.stdout + done.stderr)[-800:]}"
+                )
+        return properties
+
+    def _wait_until_ready(self) -> None:
+        deadline = time.monotonic() + START_TIMEOUT_S
+        while not answers(self.address):
+            ended = self._process is None or self._process.poll() is not None
+            if ended or time.monotonic() > deadline:
+                self.kill()
+                tail = self._log.read_text(errors="replace")[-800:]
+                how = "ended" if ended else f"did not answer within {START_TIMEOUT_S} s"
+                raise LogUnavailable(f"The Kafka in {self.directory} {how}. Its log ends:\n{tail}")
+            time.sleep(0.1)
+
+
+def _java() -> str:
+    java = shutil.which("java")
+    if java is None:
+        raise ConfigurationError(
+            "Kafka needs Java 17: install it and Maven (or Docker), or set SUREFOOT_KAFKA to a broker."
+        )
+    return java
+
+
+def _free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])

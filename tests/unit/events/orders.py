@@ -1,0 +1,35 @@
+"""A small catalogue for the tests of this folder."""
+
+from decimal import Decimal
+from typing import Any
+from uuid import UUID
+
+from surefoot.events import Catalogue, EventData, Money
+
+orders = Catalogue(source="/orders")
+order_events = orders.topic("order.events", partitions=8)
+
+
+@orders.event("order.placed", topic=order_events, key="order_id")
+class OrderPlaced(EventData):
+    order_id: str
+    total: Money
+    note: str | None = None
+    tags: list[str] = []
+
+
+@orders.event("order.placed", version=2, topic=order_events, key="order_id")
+class OrderPlacedV2(EventData):
+    order_id: UUID
+    lines: int
+
+
+@orders.event("order.noted", topic=order_events, key=None)
+class OrderNoted(EventData):
+    anything: Any = None
+    weight: float | None = None
+    rate: Decimal | None = None
+
+
+def placed(order_id: str = "o-1", minor_units: int = 1999, **more: Any) -> OrderPlaced:
+    return OrderPlaced(order_id=order_id, total=Money.minor(minor_units, "EUR"), **more)

@@ -1,0 +1,19 @@
+"""Waiting for something that will happen, with a deadline. Tests never sleep for luck."""
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable
+from typing import TypeVar
+
+T = TypeVar("T")
+
+
+async def eventually(check: Callable[[], Awaitable[T]], *, what: str, within_s: float = 30) -> T:
+    """Call `check` until it returns something true, and return that; fail with `what` after the deadline."""
+    deadline = time.monotonic() + within_s
+    while True:
+        found = await check()
+        if found:
+            return found
+        assert time.monotonic() < deadline, f"Not within {within_s:g} s: {what}. Last seen: {found!r}"
+        await asyncio.sleep(0.01)
