@@ -4,6 +4,7 @@ A lane takes a snapshot of its leases at the start of a round; a shard is let go
 """
 
 import asyncio
+from collections.abc import Callable
 from datetime import timedelta
 
 import structlog
@@ -15,10 +16,10 @@ log = structlog.get_logger("surefoot.relay")
 
 
 class Ownership:
-    def __init__(self, *, lanes: int) -> None:
+    def __init__(self, *, lanes: int, on_gain: Callable[[], None]) -> None:
         self._leases: dict[int, Lease] = {}
         self._rounds = [asyncio.Lock() for _ in range(lanes)]
-        self.changed = asyncio.Event()
+        self._on_gain = on_gain
 
     def round(self, lane: int) -> asyncio.Lock:
         """Held by a lane during a round."""
@@ -53,8 +54,9 @@ class Ownership:
             if lease is not None:
                 await leases.release(lease)
                 gone.append(unit)
+        if gained:
+            self._on_gain()
         if gained or gone:
-            self.changed.set()
             log.info("shards", owned=len(self._leases), gained=gained, gone=gone, relays=standing.members)
         SHARDS_OWNED.set(len(self._leases))
         HEARTBEAT.set_to_current_time()

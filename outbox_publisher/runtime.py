@@ -44,11 +44,11 @@ class Relay:
         self._settings = settings
         self._stopping = asyncio.Event()
         self._lanes_done = asyncio.Event()
-        self._ownership = Ownership(lanes=settings.lanes)
         self._leases: Leases | None = None
         self._pacer = Pacer(
             lanes=settings.lanes, shortest=settings.poll_min, longest=settings.poll_max, say_asleep=self._say_asleep
         )
+        self._ownership = Ownership(lanes=settings.lanes, on_gain=self._pacer.wake)
         self._alerts = Alerts(settings.alert_webhook)
 
     def stop(self) -> None:

@@ -114,6 +114,6 @@ def _refuse_shadowed_rooms() -> None:
 
 
 def _is_imported_from(room: str, here: Path) -> bool:
-    """Whether a folder without __init__.py would be the package: only if nothing better is found, and many are no code."""
+    """Whether a folder without __init__.py would be the package: only if nothing better is found elsewhere."""
     found = importlib.util.find_spec(room)
     return found is not None and str(here / room) in (found.submodule_search_locations or ())

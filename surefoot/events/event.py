@@ -81,15 +81,20 @@ def new_event(
 def encode_data(event: Event[EventData]) -> bytes:
     """The JSON bytes of the data; raises InvalidEvent naming what a reader, or Postgres, could not take."""
     check_attributes(event)
-    event_type_of(event.data)
+    declared = event_type_of(event.data)
+    if (declared.name, declared.version) != (event.type, event.version):
+        raise InvalidEvent(
+            f"The event says that it is {event.type} version {event.version}, and its data are declared as "
+            f"{declared.name} version {declared.version}: make it with new_event."
+        )
     return encode_model(event.data, event.type)
 
 
 def check_attributes(event: Event[EventData]) -> None:
-    """Refuse texts that no CloudEvents attribute may hold, and a missing id or key."""
-    if not event.id or not event.key:
-        empty = "key" if event.id else "id"
-        raise InvalidEvent(f"The {event.type} event has an empty {empty}: give it one, or leave it to be filled in.")
+    """Refuse what we would refuse to read: control characters, and an empty id, key or subject."""
+    if not event.id.strip() or not event.key or event.subject == "":
+        empty = "id" if not event.id.strip() else "subject" if event.key else "key"
+        raise InvalidEvent(f"The {event.type} event has an empty {empty}: give it one, or leave it out.")
     flow = (event.correlation_id, event.causation_id, event.sequence, event.traceparent, event.tracestate)
     texts = (event.id, event.key, event.source, event.type, event.subject, *flow, *event.extensions.values())
     try:

@@ -21,6 +21,7 @@ from aiokafka.producer.message_accumulator import BatchBuilder
 from aiokafka.protocol.metadata import MetadataRequest
 
 from surefoot.log.kafka_settings import KafkaSettings
+from surefoot.log.port import StoredRecord
 
 KafkaError = kafka_errors.KafkaError
 CommitFailed = kafka_errors.CommitFailedError
@@ -74,6 +75,8 @@ class Message(Protocol):
 
 class Consumer(Protocol):
     def subscribe(self, topics: Sequence[str], *, listener: object) -> None: ...
+
+    def assign(self, partitions: Sequence[Any]) -> None: ...
 
     async def start(self) -> None: ...
 
@@ -212,6 +215,18 @@ async def read(consumer: Consumer, timeout_s: float, max_records: int) -> Mappin
     finally:
         inside._subscription._fetch_count = 0
         inside._subscription._last_fetch_ended = time.monotonic()
+
+
+def stored(message: Message) -> StoredRecord:
+    return StoredRecord(
+        message.topic,
+        message.partition,
+        message.offset,
+        message.timestamp,
+        message.key,
+        message.value,
+        message.headers,
+    )
 
 
 async def stop_consumer(consumer: Consumer, patience: timedelta) -> None:

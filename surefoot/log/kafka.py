@@ -8,6 +8,7 @@ from surefoot.log.aiokafka_typed import KafkaError, kafka_partition, new_consume
 from surefoot.log.kafka_client import KafkaClient
 from surefoot.log.kafka_failures import unavailable
 from surefoot.log.kafka_publisher import KafkaPublisher
+from surefoot.log.kafka_reader import KafkaReader
 from surefoot.log.kafka_settings import KafkaSettings
 from surefoot.log.kafka_subscription import KafkaSubscription
 from surefoot.log.port import Rebalanced, TopicPartition, TopicSpec
@@ -51,6 +52,13 @@ class KafkaLog:
         )
         await subscription.join(topics)
         return subscription
+
+    async def read(self, topic: str, offsets: Mapping[TopicPartition, int]) -> KafkaReader:
+        found = (await self._client.topics([topic])).get(topic)
+        largest = 0 if found is None else found.max_message_bytes
+        reader = KafkaReader(self.settings, max_fetch_bytes=max(1 << 20, largest))
+        await reader.start(offsets)
+        return reader
 
     async def describe(self, topics: Sequence[str]) -> Mapping[str, TopicSpec]:
         return {name: topic.spec for name, topic in (await self._client.topics(topics)).items()}

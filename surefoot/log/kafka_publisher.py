@@ -17,7 +17,7 @@ from surefoot.log.kafka_client import KafkaClient, KafkaTopic
 from surefoot.log.kafka_failures import refusal_of, said, unavailable
 from surefoot.log.kafka_producers import Producers
 from surefoot.log.kafka_settings import KafkaSettings
-from surefoot.log.kafka_topics import TopicCache
+from surefoot.log.topic_cache import TopicCache
 from surefoot.log.port import Acknowledged, PublishOutcome, Record, Refusal, Refused, TopicPartition, TopicSpec
 from surefoot.log.record_size import record_bytes, too_large
 from surefoot.testing.failpoints import armed, failpoint
@@ -41,7 +41,7 @@ class KafkaPublisher:
         self._settings = settings
         self._producers = Producers(settings)
         self._turns: defaultdict[TopicPartition, asyncio.Lock] = defaultdict(asyncio.Lock)
-        self._topics = TopicCache(client, settings.topic_cache)
+        self._topics = TopicCache(client.topics, settings.topic_cache)
         self._calls: set[asyncio.Task[PublishOutcome]] = set()
         self._closed = False
 

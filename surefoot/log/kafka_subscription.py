@@ -3,7 +3,7 @@
 Rebalances are eager (aiokafka has no cooperative one): all partitions are revoked and the new share assigned, with the
 sticky assignor so that most stay where they are. `poll` never fails because of one. New partitions are paused until
 `poll` has called `on_assigned` for them, so no record arrives before its owner is ready; if that fails, the next `poll`
-tries again. `on_revoked` is called as soon as Kafka takes partitions back, which waits for it up to the session timeout.
+tries again. `on_revoked` is called as soon as Kafka takes partitions back, and waited for (up to the session timeout).
 """
 
 import asyncio
@@ -15,12 +15,12 @@ from surefoot.log.aiokafka_typed import (
     CommitFailed,
     IllegalState,
     KafkaError,
-    Message,
     kafka_partition,
     new_consumer,
     read,
     rebalance_listener,
     stop_consumer,
+    stored,
 )
 from surefoot.log.kafka_failures import is_transient, said, unavailable
 from surefoot.log.kafka_settings import KafkaSettings
@@ -79,7 +79,7 @@ class KafkaSubscription:
             if is_transient(error):
                 return {}  # a leader moved, a broker left: the consumer finds its way by itself
             raise unavailable(error, self._settings, f"reading for the group {self._group}") from error
-        return {TopicPartition(*where): [_stored(one) for one in messages] for where, messages in found.items()}
+        return {TopicPartition(*where): [stored(one) for one in messages] for where, messages in found.items()}
 
     async def commit(self, next_offsets: Mapping[TopicPartition, int]) -> None:
         wanted = {kafka_partition(*where): offset for where, offset in next_offsets.items()}
@@ -141,15 +141,3 @@ class KafkaSubscription:
                 await self._on_revoked(going)
             except Exception as error:
                 self._failed = error  # aiokafka would log and forget it: the next poll raises it
-
-
-def _stored(message: Message) -> StoredRecord:
-    return StoredRecord(
-        message.topic,
-        message.partition,
-        message.offset,
-        message.timestamp,
-        message.key,
-        message.value,
-        message.headers,
-    )

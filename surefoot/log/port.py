@@ -108,6 +108,16 @@ class Subscription(Protocol):
         """Leave the group at once, so that the others need not wait for a timeout."""
 
 
+class Reader(Protocol):
+    """Reads from given offsets, outside of any group: commits nothing, and nobody gives way to it."""
+
+    async def poll(
+        self, *, max_records: int = 500, timeout: timedelta = timedelta(seconds=1)
+    ) -> Mapping[TopicPartition, Sequence[StoredRecord]]: ...
+
+    async def close(self) -> None: ...
+
+
 class EventLog(Protocol):
     async def publisher(self) -> Publisher: ...
 
@@ -120,6 +130,9 @@ class EventLog(Protocol):
         on_revoked: Rebalanced | None = None,
     ) -> Subscription:
         """Join a group. A group without a committed offset starts at the beginning of the topic."""
+
+    async def read(self, topic: str, offsets: Mapping[TopicPartition, int]) -> Reader:
+        """Read the given partitions from the given offsets on (or from the oldest kept, if that is later)."""
 
     async def describe(self, topics: Sequence[str]) -> Mapping[str, TopicSpec]:
         """Those of the topics that exist, as they are."""

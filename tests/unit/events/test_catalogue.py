@@ -98,9 +98,7 @@ def test_an_empty_key_is_refused() -> None:
 
 
 def test_a_key_field_that_is_missing_is_refused(catalogue: Catalogue, topic: Topic) -> None:
-    with pytest.raises(
-        ConfigurationError, match=r"the field order_nr, which .*Placed has not \(its fields: order_id\)"
-    ):
+    with pytest.raises(ConfigurationError, match=r"the field order_nr, which .* has not \(its fields: order_id\)"):
 
         @catalogue.event("a.placed", topic=topic, key="order_nr")
         class Placed(EventData):
@@ -153,9 +151,7 @@ def test_a_name_and_version_declared_twice_is_refused(catalogue: Catalogue, topi
 
 
 def test_a_class_declared_twice_is_refused(catalogue: Catalogue, topic: Topic) -> None:
-    with pytest.raises(
-        ConfigurationError, match=r"OrderPlaced is declared twice, as order.placed version 1 and as a.b"
-    ):
+    with pytest.raises(ConfigurationError, match=r"is declared twice, as order.placed version 1 and as a.b"):
         catalogue.event("a.b", topic=topic, key=None)(OrderPlaced)
 
 

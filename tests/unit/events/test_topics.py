@@ -75,7 +75,7 @@ def test_a_topic_declared_twice_with_the_same_settings_is_one() -> None:
 def test_a_topic_declared_twice_with_different_settings_is_refused() -> None:
     catalogue = Catalogue(source="/a")
     catalogue.topic("a.b", partitions=8)
-    with pytest.raises(ConfigurationError, match="declared twice, with 8 partitions.* and with 9 partitions"):
+    with pytest.raises(ConfigurationError, match=r"declared twice, with 8 partitions.* and with 9 partitions"):
         catalogue.topic("a.b", partitions=9)
 
 

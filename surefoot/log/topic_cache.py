@@ -2,33 +2,35 @@
 
 import asyncio
 import time
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta
+from typing import Generic, TypeVar
 
-from surefoot.log.kafka_client import KafkaClient, KafkaTopic
+T = TypeVar("T")
 
 
 @dataclass(slots=True)
-class _Known:
-    topic: KafkaTopic | None = None
+class _Known(Generic[T]):
+    topic: T | None = None
     until: float = 0.0
     asking: asyncio.Lock = field(default_factory=asyncio.Lock)
 
 
-class TopicCache:
-    def __init__(self, client: KafkaClient, keep: timedelta) -> None:
-        self._client = client
+class TopicCache(Generic[T]):
+    def __init__(self, ask: Callable[[Sequence[str]], Awaitable[Mapping[str, T]]], keep: timedelta) -> None:
+        self._ask = ask
         self._keep_s = keep.total_seconds()
-        self._known: dict[str, _Known] = {}
+        self._known: dict[str, _Known[T]] = {}
 
-    async def get(self, name: str) -> KafkaTopic | None:
+    async def get(self, name: str) -> T | None:
         known = self._known.get(name)
         if known is None:
             known = self._known[name] = _Known()
         if time.monotonic() >= known.until:
             async with known.asking:  # many partitions, one question
                 if time.monotonic() >= known.until:
-                    await self._ask(name, known)
+                    await self._refresh(name, known)
         return known.topic
 
     def forget(self, name: str) -> None:
@@ -36,7 +38,7 @@ class TopicCache:
         if name in self._known:
             self._known[name].until = 0.0
 
-    async def _ask(self, name: str, known: _Known) -> None:
-        known.topic = (await self._client.topics([name])).get(name)
+    async def _refresh(self, name: str, known: _Known[T]) -> None:
+        known.topic = (await self._ask([name])).get(name)
         # That a topic is missing is not believed for a moment: whoever creates it expects the next publish to work.
         known.until = time.monotonic() + self._keep_s if known.topic is not None else 0.0

@@ -1,0 +1,130 @@
+"""The demo's services: order, payment and warehouse, each committing its own rows with an event in the same transaction.
+
+Some transactions change their mind and roll back; their events must never be seen.
+"""
+
+import asyncio
+import random
+from dataclasses import dataclass, field
+from uuid import UUID, uuid4
+
+from sqlalchemy import Column, Integer, MetaData, Table, Text, Uuid, insert, text
+from sqlalchemy.ext.asyncio import AsyncEngine, AsyncSession
+
+from schemas.order import OrderPaid, OrderPendingPayment, PlacementRequested
+from schemas.parts import Address, Line, StockLine
+from schemas.payment import PaymentCaptured
+from schemas.warehouse import StockReserved
+from surefoot import outbox
+from surefoot.events import Event, EventData, Money, event_type_of
+from surefoot.testing.checkers import Committed
+
+metadata = MetaData(schema="shop")
+journal = Table(
+    "journal",
+    metadata,
+    Column("event_id", Uuid, primary_key=True),
+    Column("topic", Text, nullable=False),
+    Column("order_id", Text, nullable=False),
+    Column("step", Integer, nullable=False),
+)
+
+
+@dataclass(slots=True)
+class Counts:
+    committed: int = 0
+    rolled_back: int = 0
+    orders: int = 0
+
+
+@dataclass(slots=True)
+class Shop:
+    engine: AsyncEngine
+    counts: Counts = field(default_factory=Counts)
+
+    async def open(self) -> None:
+        async with self.engine.begin() as connection:
+            await connection.execute(text("CREATE SCHEMA IF NOT EXISTS shop"))
+            await connection.run_sync(metadata.create_all)
+
+    async def trade(self, orders: int, *, clerks: int, pause_s: float) -> None:
+        """Take orders with several clerks at once; each order is four events on its key."""
+        numbers = iter(range(orders))
+
+        async def clerk() -> None:
+            for _ in numbers:
+                await self._order()
+                await asyncio.sleep(pause_s * random.random() * 2)
+
+        await asyncio.gather(*(clerk() for _ in range(clerks)))
+
+    async def _order(self) -> None:
+        order_id = f"order-{uuid4().hex[:8]}"
+        cause: Event[EventData] | None = None
+        for number, data in enumerate(_story(order_id)):
+            cause = await self._commit(order_id, number, data, cause)
+        self.counts.orders += 1
+
+    async def _commit(
+        self, order_id: str, number: int, data: EventData, cause: Event[EventData] | None
+    ) -> Event[EventData]:
+        while True:
+            async with AsyncSession(self.engine) as session:
+                event = outbox.add(session, data, caused_by=cause)
+                topic = event_type_of(data).topic.name
+                row = {"event_id": UUID(event.id), "topic": topic, "order_id": order_id, "step": number}
+                await session.execute(insert(journal).values(row))
+                if random.random() < 0.05:  # the customer hesitates: nothing of this may be seen
+                    await session.rollback()
+                    self.counts.rolled_back += 1
+                    continue
+                await session.commit()
+                self.counts.committed += 1
+                return event
+
+    async def committed(self) -> list[Committed]:
+        """What was committed, in the order Postgres committed it."""
+        query = text("SELECT event_id, topic, order_id, pg_xact_commit_timestamp(xmin) AS at, step FROM shop.journal")
+        async with self.engine.connect() as connection:
+            rows = await connection.execute(query)
+            return [Committed(str(row.event_id), f"{row.topic}/{row.order_id}", (row.at, row.step)) for row in rows]
+
+
+def _story(order_id: str) -> list[EventData]:
+    """What the services tell of one order."""
+    price = Money.minor(random.randint(500, 20_000), "EUR")
+    session_id, payment_id, sku = f"session-{order_id}", f"payment-{order_id}", f"sku-{random.randint(1, 50)}"
+    lines = (Line(sku=sku, quantity=1, unit_price=price),)
+    home = Address(name="A. Buyer", street="1 Main Street", city="Springfield", postal_code="12345", country="US")
+    return [
+        PlacementRequested(
+            order_id=order_id,
+            customer_id="customer-1",
+            checkout_session_id=session_id,
+            mode="choreographed",
+            lines=lines,
+            total=price,
+            ship_to=home,
+        ),
+        OrderPendingPayment(
+            order_id=order_id,
+            customer_id="customer-1",
+            checkout_session_id=session_id,
+            mode="choreographed",
+            lines=lines,
+            total=price,
+        ),
+        PaymentCaptured(
+            order_id=order_id, payment_id=payment_id, gateway="demo", gateway_txn_id=f"txn-{order_id}", amount=price
+        ),
+        OrderPaid(
+            order_id=order_id,
+            checkout_session_id=session_id,
+            mode="choreographed",
+            payment_id=payment_id,
+            total=price,
+        ),
+        StockReserved(
+            order_id=order_id, reservation_id=f"reservation-{order_id}", lines=(StockLine(sku=sku, quantity=1),)
+        ),
+    ]

@@ -1,0 +1,201 @@
+"""The relay, in this process, on real Postgres and a real event log: both kinds."""
+
+import asyncio
+import json
+from collections.abc import AsyncIterator
+from datetime import timedelta
+
+import asyncpg
+import pytest
+
+from surefoot import outbox
+from surefoot.events import decode
+from surefoot.log.kafka import KafkaLog
+from surefoot.log.kafka_settings import KafkaSettings
+from surefoot.log.partitioner import key_hash
+from surefoot.log.port import EventLog
+from surefoot.testing.kafka import Broker
+from tests.events import ThingHappened
+from tests.relaying import read_all, relay_running, spec, statuses
+from tests.waiting import eventually
+
+TOPIC = "test.things"
+
+
+@pytest.fixture
+async def connection(database_url: str) -> AsyncIterator[asyncpg.Connection]:
+    connection = await asyncpg.connect(database_url)
+    yield connection
+    await connection.close()
+
+
+@pytest.fixture(params=[pytest.param("kafka", marks=pytest.mark.kafka), "postgres"])
+async def log(request: pytest.FixtureRequest, database_url: str) -> AsyncIterator[EventLog]:
+    log: EventLog
+    if request.param == "kafka":
+        broker: Broker = request.getfixturevalue("kafka")
+        log = KafkaLog(KafkaSettings(bootstrap_servers=broker.address))
+    else:
+        from surefoot.log.postgres import PostgresLog
+
+        log = PostgresLog(database_url)
+    yield log
+    await log.close()
+
+
+@pytest.fixture
+async def topic(log: EventLog, topic_name: str, monkeypatch: pytest.MonkeyPatch) -> str:
+    """The tests' event types on a topic of this test's own."""
+    from tests.events import things
+
+    object.__setattr__(things, "name", topic_name)
+    await log.create([spec(topic_name)])
+    return topic_name
+
+
+async def add(connection: asyncpg.Connection, *notes: str, key: str = "t1") -> None:
+    async with outbox.transaction(connection) as tx:
+        for note in notes:
+            tx.add(ThingHappened(thing_id=key, note=note))
+
+
+async def published(connection: asyncpg.Connection) -> bool:
+    return (await statuses(connection)).keys() == {"PUBLISHED"}
+
+
+async def test_a_committed_event_reaches_the_log_as_a_cloudevent(
+    database_url: str, connection: asyncpg.Connection, log: EventLog, topic: str
+) -> None:
+    async with outbox.transaction(connection) as tx:
+        event = tx.add(ThingHappened(thing_id="t1", number=7, note="hello"))
+    async with relay_running(database_url, log):
+        await eventually(lambda: published(connection), what="the row is PUBLISHED")
+
+    (record,) = await read_all(log, topic)
+    position = await connection.fetchval("SELECT position FROM surefoot.outbox_events")
+    envelope = decode(record.headers, record.value, record.key)
+    assert record.key == b"t1"
+    assert record.partition == key_hash(b"t1") % 8
+    assert json.loads(record.value or b"") == {"thing_id": "t1", "number": 7, "note": "hello"}
+    assert envelope.attributes["id"] == event.id
+    assert envelope.attributes["type"] == "thing.happened"
+    assert envelope.attributes["source"] == "/tests"
+    assert envelope.attributes["specversion"] == "1.0"
+    assert envelope.attributes["partitionkey"] == "t1"
+    assert envelope.attributes["sequence"] == f"{position:020d}"
+
+
+async def test_a_sleeping_relay_is_woken_by_a_writer(
+    database_url: str, connection: asyncpg.Connection, log: EventLog, topic: str
+) -> None:
+    async def asleep() -> bool:
+        return bool(await connection.fetchval("SELECT asleep FROM surefoot.lease_members WHERE scope = 'outbox'"))
+
+    # It would look by itself only after a minute: if the event arrives sooner, the writer woke it.
+    long = {"poll_max": timedelta(seconds=60), "poll_min": timedelta(seconds=30)}
+    async with relay_running(database_url, log, **long):
+        await eventually(asleep, what="the relay says that it sleeps", within_s=60)
+        await add(connection, "wake up")
+        await eventually(lambda: published(connection), what="the row is PUBLISHED", within_s=10)
+        await eventually(lambda: _not(asleep), what="the relay says that it is awake")
+
+
+async def _not(check) -> bool:  # type: ignore[no-untyped-def]
+    return not await check()
+
+
+async def test_relays_share_the_shards_and_take_over_from_one_that_leaves(
+    database_url: str, connection: asyncpg.Connection, log: EventLog, topic: str
+) -> None:
+    async def owners() -> dict[str, int]:
+        rows = await connection.fetch(
+            "SELECT owner, count(*) FROM surefoot.leases WHERE scope = 'outbox' AND owner IS NOT NULL GROUP BY 1"
+        )
+        return dict(rows)
+
+    async def shared(first: str, second: str) -> bool:
+        return await owners() == {first: 4, second: 4}
+
+    async with relay_running(database_url, log) as first:
+        await eventually(lambda: _equals(owners, {first.name: 8}), what="the first relay owns all shards")
+        async with relay_running(database_url, log) as second:
+            await eventually(lambda: shared(first.name, second.name), what="both own half")
+            await add(connection, "one", key="a")
+        await eventually(lambda: _equals(owners, {first.name: 8}), what="the first relay owns all shards again")
+    assert await owners() == {}
+    assert await connection.fetchval("SELECT count(*) FROM surefoot.lease_members WHERE scope = 'outbox'") == 0
+
+
+async def _equals(ask, wanted) -> bool:  # type: ignore[no-untyped-def]
+    return bool(await ask() == wanted)
+
+
+async def test_published_rows_are_removed_after_their_retention_and_no_others(
+    database_url: str, connection: asyncpg.Connection, log: EventLog, topic: str
+) -> None:
+    await add(connection, "old", key="a")
+    await add(connection, "young", key="b")
+    async with relay_running(database_url, log, housekeeping=timedelta(hours=1)):
+        await eventually(lambda: published(connection), what="both are PUBLISHED")
+    await connection.execute(
+        "UPDATE surefoot.outbox_events SET published_at = now() - interval '8 days' WHERE key = 'a'"
+    )
+    await connection.execute(
+        "INSERT INTO surefoot.outbox_events (event_id, shard, key_hash, topic, event_type, key, headers, status, attempts,"
+        " created_at) VALUES (gen_random_uuid(), 0, 0, 'x', 'x', 'c', '[]', 'FAILED', 5, now() - interval '90 days')"
+    )
+
+    async def kept() -> list[str]:
+        rows = await connection.fetch("SELECT key FROM surefoot.outbox_events ORDER BY key")
+        return [row["key"] for row in rows]
+
+    async with relay_running(database_url, log):
+        await eventually(lambda: _equals(kept, ["b", "c"]), what="only the old published row is gone")
+
+
+async def test_a_refused_row_fails_with_a_sentence_its_key_is_held_and_the_others_flow(
+    database_url: str, connection: asyncpg.Connection, log: EventLog, topic: str
+) -> None:
+    await add(connection, "good", key="held")
+    await connection.execute("UPDATE surefoot.outbox_events SET topic = 'no.such.topic' WHERE key = 'held'")
+    async with outbox.transaction(connection) as tx:
+        for key in ("held", "free", "held"):
+            tx.add(ThingHappened(thing_id=key, note="later"))
+    await connection.execute("UPDATE surefoot.outbox_events SET topic = 'no.such.topic' WHERE key = 'held'")
+
+    async def settled() -> bool:
+        return await statuses(connection) == {"FAILED": 1, "PENDING": 2, "PUBLISHED": 1}
+
+    async with relay_running(database_url, log):
+        await eventually(settled, what="one row is FAILED, the two behind it wait, the other is published")
+        row = await connection.fetchrow("SELECT * FROM surefoot.outbox_events WHERE status = 'FAILED'")
+        assert row is not None
+        assert (row["key"], row["attempts"]) == ("held", 3)
+        assert "no topic 'no.such.topic'" in row["last_error"]
+        assert "surefoot topics create" in row["last_error"]
+        held = await connection.fetch("SELECT held FROM surefoot.outbox WHERE status = 'PENDING'")
+        assert [row["held"] for row in held] == [True, True]
+
+
+async def test_an_alert_is_posted_for_a_row_that_fails(
+    database_url: str, connection: asyncpg.Connection, log: EventLog, topic: str
+) -> None:
+    posted: asyncio.Queue[bytes] = asyncio.Queue()
+
+    async def take(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        head = await reader.readuntil(b"\r\n\r\n")
+        length = next(int(line.split(b":")[1]) for line in head.split(b"\r\n") if line.lower().startswith(b"content-length"))
+        posted.put_nowait(await reader.readexactly(length))
+        writer.write(b"HTTP/1.1 204 No Content\r\nConnection: close\r\n\r\n")
+        await writer.drain()
+        writer.close()
+
+    server = await asyncio.start_server(take, "127.0.0.1", 0)
+    port = server.sockets[0].getsockname()[1]
+    await add(connection, "bad", key="k")
+    await connection.execute("UPDATE surefoot.outbox_events SET topic = 'no.such.topic'")
+    async with server, relay_running(database_url, log, alert_webhook=f"http://127.0.0.1:{port}/alerts"):
+        alert = json.loads(await asyncio.wait_for(posted.get(), 20))
+    assert alert["code"] == "outbox_event_failed"
+    assert alert["details"]["key"] == "k"
+    assert "no.such.topic" in alert["sentence"]
