@@ -74,6 +74,11 @@ class Envelope:
         return self.attributes["type"]
 
 
+CORE_ATTRIBUTES = ("specversion", "id", "source", "type", "time", "dataschema", "subject", "datacontenttype")
+_FLOW = ("partitionkey", "correlationid", "causationid", "sequence", "traceparent", "tracestate")
+NAMED_ATTRIBUTES = frozenset({*CORE_ATTRIBUTES, *_FLOW, "data"})
+"""What an Event has a field of its own for, or must not carry: no extension goes by one of these names."""
+
 _RESERVED = frozenset({"data", "data_base64"})
 _REQUIRED: tuple[tuple[str, MissingReason], ...] = (
     ("id", "missing_id"),

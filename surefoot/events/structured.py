@@ -10,7 +10,7 @@ import json
 import re
 from dataclasses import dataclass
 
-from surefoot.events.envelope import BadRecord
+from surefoot.events.envelope import CORE_ATTRIBUTES, BadRecord
 from surefoot.events.text import is_json
 
 _SPACE = re.compile(r"[ \t\n\r]*")
@@ -112,7 +112,7 @@ def _skip(text: str, at: int) -> int:
 
 def _attribute(name: str, value: object) -> str:
     """The canonical text of a value, by the specification's own type system."""
-    core = name in ("specversion", "id", "source", "type", "time", "subject", "dataschema", "datacontenttype")
+    core = name in CORE_ATTRIBUTES  # those are all texts
     match value:
         case str():
             return value

@@ -4,8 +4,9 @@ The same rules hold for what we write and for what we read, so that we never wri
 """
 
 import re
+from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
-from functools import lru_cache
+from functools import lru_cache, wraps
 
 # Control characters, surrogates and noncharacters: the specification excludes them from strings, and a NUL would abort
 # the transaction of whoever writes it into a Postgres text column.
@@ -28,8 +29,11 @@ _RELATIVE = re.compile(rf"(?:{_AUTHORITY})?(?!//)(?![^/?#]*:)(?:{_PCHAR}|/)*{_TA
 _MEDIA_TYPE = re.compile(r"[!#$%&'*+\-.^_`|~0-9A-Za-z]+/[!#$%&'*+\-.^_`|~0-9A-Za-z]+\s*(?:;.*)?")
 _TIME = re.compile(r"(\d{4}-\d\d-\d\d[Tt]\d\d:\d\d:)(\d\d)((?:\.\d+)?(?:[Zz]|[+-](?:[01]\d|2[0-3]):[0-5]\d))", re.ASCII)
 
-# Sources, names and media types repeat from record to record, and are few.
-_remembered = lru_cache(maxsize=4096)
+
+def _remembered(check: Callable[[str], bool]) -> Callable[[str], bool]:
+    """Sources, names and media types are few and short, and repeat from record to record; what is long is not kept."""
+    quick = lru_cache(maxsize=1024)(check)
+    return wraps(check)(lambda text: quick(text) if len(text) <= 200 else check(text))
 
 
 def has_forbidden(text: str) -> bool:
@@ -62,7 +66,6 @@ def is_media_type(text: str) -> bool:
     return _MEDIA_TYPE.fullmatch(text) is not None
 
 
-@_remembered
 def is_json(media_type: str | None) -> bool:
     """Whether data of this media type are JSON. Data that say nothing are, as the specification advises."""
     if media_type is None:

@@ -1,8 +1,9 @@
 """The published expectations of CloudEvents, held to our binding.
 
-Three sources, written out here as data: the conformance feature for the Kafka protocol binding (cloudevents/conformance),
-the valid and invalid events of its JSON format suite, and the examples of the JSON format's own specification (section 3.2)
-with their re-encodings in binary mode. What is expected is what those documents say, not what our code gives.
+Three sources, written out here as data: the conformance feature for the Kafka protocol binding
+(cloudevents/conformance), the valid and invalid events of its JSON format suite, and the examples of the JSON format's
+own specification (section 3.2) with their re-encodings in binary mode. What is expected is what those documents say,
+not what our code gives.
 """
 
 import json

@@ -1,7 +1,7 @@
 """The CloudEvents SDK as an independent peer: what we write it reads, what it writes we read.
 
-The second half pins where the SDK differs from the specification, and that we do not. When one of those tests fails after an
-upgrade, the SDK has improved: take the test out.
+The second half pins where the SDK differs from the specification, and that we do not. When one of those tests fails
+after an upgrade, the SDK has improved: take the test out.
 """
 
 import json

@@ -9,9 +9,21 @@ from typing import get_args
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from pydantic import field_validator
 
 from surefoot.errors import InvalidEvent, SurefootError
-from surefoot.events import BadRecord, Event, decode, encode, encode_data, event_type_of, new_event, to_event
+from surefoot.events import (
+    BadRecord,
+    Catalogue,
+    Event,
+    EventData,
+    decode,
+    encode,
+    encode_data,
+    event_type_of,
+    new_event,
+    to_event,
+)
 from surefoot.events.binding import BadRecordReason, version_of
 from tests.unit.events.orders import OrderNoted, OrderPlaced, OrderPlacedV2, placed
 
@@ -221,7 +233,10 @@ def test_many_headers_are_read_up_to_the_limit() -> None:
     assert decode([*record(), *[("x", b"")] * 251], BODY).id == "e-1"
 
 
-@pytest.mark.parametrize("time", ["2016-12-31T23:59:60Z", "2026-01-31t12:00:00z", "2026-01-31T12:00:00.1+05:30"])
+@pytest.mark.parametrize(
+    "time",
+    ["2016-12-31T23:59:60Z", "2026-01-31t12:00:00z", f"2026-01-31T12:00:00.{'7' * 40}Z", "2026-01-31T12:00:00.1+05:30"],
+)
 def test_every_rfc_3339_timestamp_is_a_time(time: str) -> None:
     assert decode(record(time=time.encode()), BODY).attributes["time"] == time
 
@@ -283,10 +298,56 @@ def test_the_key_is_the_attribute_the_records_or_the_declared_one(
     assert to_event(decode(headers, BODY, record_key), PLACED).key == key
 
 
+def test_an_event_without_any_key_is_refused() -> None:
+    body = BODY.replace(b"o-1", b"")
+    with pytest.raises(BadRecord, match="have no key") as refused:
+        to_event(decode(record(), body), PLACED)
+    assert refused.value.reason == "invalid_data"
+    assert to_event(decode(record(), body, b"key"), PLACED).key == "key"
+
+
+def test_whatever_a_check_of_the_model_raises_the_record_is_bad() -> None:
+    catalogue = Catalogue(source="/test")
+
+    @catalogue.event("a.checked", topic=catalogue.topic("t"), key=None)
+    class Checked(EventData):
+        code: str
+
+        @field_validator("code")
+        @classmethod
+        def known(cls, code: str) -> str:
+            if code == "secret":
+                raise ValueError(f"{code} is unknown")
+            return {"a": "b"}[code]
+
+    checked = event_type_of(Checked)
+    with pytest.raises(BadRecord, match="raise KeyError") as refused:
+        to_event(decode(record(type=b"a.checked"), b'{"code":"x"}'), checked)
+    assert refused.value.reason == "invalid_data"
+    with pytest.raises(BadRecord, match="code: refused by a check of its own") as refused:
+        to_event(decode(record(type=b"a.checked"), b'{"code":"secret"}'), checked)
+    assert "secret" not in str(refused.value)
+
+
 def test_an_event_without_a_time_has_that_of_the_log() -> None:
     envelope = decode(record(), BODY)
     assert to_event(envelope, PLACED, recorded_at=NOON).time == NOON
     assert to_event(envelope, PLACED).time == datetime(1970, 1, 1, tzinfo=UTC)
+
+
+@pytest.mark.parametrize(
+    ("text", "time"),
+    [
+        (b"2016-12-31T23:59:60Z", datetime(2017, 1, 1, tzinfo=UTC)),
+        (b"2016-12-31T23:59:60.5Z", datetime(2017, 1, 1, 0, 0, 0, 500_000, tzinfo=UTC)),
+        (b"2026-01-31T12:00:00.1234567Z", datetime(2026, 1, 31, 12, 0, 0, 123_456, tzinfo=UTC)),
+        (b"2026-01-31t17:30:00+05:30", NOON),
+    ],
+)
+def test_times_are_in_utc_to_the_microsecond(text: bytes, time: datetime) -> None:
+    event = to_event(decode(record(time=text), BODY), PLACED)
+    assert event.time == time
+    assert event.time.tzinfo is UTC
 
 
 def test_members_that_a_newer_writer_added_do_not_matter() -> None:

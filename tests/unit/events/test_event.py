@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from surefoot.errors import FloatMoney, InvalidEvent, UndeclaredEvent
 from surefoot.events import Catalogue, EventData, Money, encode_data, new_event
-from tests.unit.events.orders import OrderNoted, OrderPlaced, placed, unchecked
+from tests.unit.events.orders import OrderNoted, OrderPlaced, OrderPlacedV2, placed, unchecked
 
 NOON = datetime(2026, 1, 31, 12, 0, tzinfo=UTC)
 
@@ -137,6 +137,12 @@ def test_fields_go_out_under_their_aliases() -> None:
 def test_data_made_without_validation_are_refused_by_field(data: EventData, field: str) -> None:
     with pytest.raises(InvalidEvent, match=rf"\b{field}: "):
         encode_data(new_event(data, key="k"))
+
+
+def test_a_number_as_text_is_refused_though_a_reader_might_mend_it() -> None:
+    data = unchecked(OrderPlacedV2, order_id=UUID(int=1), lines="5")
+    with pytest.raises(InvalidEvent, match="lines: "):
+        encode_data(new_event(data))
 
 
 def test_data_changed_after_validation_are_refused() -> None:
