@@ -10,7 +10,7 @@ import structlog
 from outbox_publisher.metrics import OLDEST_UNPUBLISHED, REMOVED
 from outbox_publisher.ownership import Ownership
 from outbox_publisher.settings import RelaySettings
-from outbox_publisher.store import SESSION_SETTINGS, RelayStore
+from outbox_publisher.store import SESSION_SETTINGS, Housekeeping
 from surefoot.database.connection import close_quietly, connect, is_database_error
 from surefoot.errors import LogUnavailable
 from surefoot.log.port import EventLog
@@ -42,7 +42,7 @@ async def _once(
         url, name="relay-housekeeping", lock_timeout=settings.lock_timeout, settings=SESSION_SETTINGS
     )
     try:
-        store = RelayStore(connection, settings.db_schema)
+        store = Housekeeping(connection, settings.db_schema)
         ages = await store.oldest_ages(ownership.units())
         OLDEST_UNPUBLISHED.set(max(ages.values(), default=0.0))
         if 0 not in ownership.units():

@@ -98,7 +98,7 @@ class Relay:
         outage = Outage("the event log", self._settings, LOG_OUTAGES)
 
         async def work(connection: Connection) -> None:
-            store = RelayStore(connection, self._settings.db_schema)
+            store = await RelayStore.open(connection, self._settings.db_schema)
             while not self._stopping.is_set():
                 try:
                     done = await lane.round(store)
@@ -155,9 +155,5 @@ class Relay:
     async def _connect(self, session_settings: dict[str, str] | None) -> Connection:
         timeout = self._settings.lock_timeout
         return await connect(
-            self._url,
-            name=self.name,
-            lock_timeout=timeout,
-            idle_in_transaction_timeout=timeout,
-            settings=session_settings,
+            self._url, name=self.name, lock_timeout=timeout, transaction_timeout=timeout, settings=session_settings
         )

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 
 from outbox_publisher.plan import PendingRow
-from surefoot.database.connection import Connection, Statement
+from surefoot.database.connection import Connection, Statement, prepared
 from surefoot.database.leases import Lease
 from surefoot.database.schema import checked_schema
 from surefoot.testing.failpoints import failpoint
@@ -38,15 +38,32 @@ class RefusedMark:
 
 
 class RelayStore:
-    def __init__(self, connection: Connection, schema: str) -> None:
+    """The verbs of a lane. Its statements are prepared beforehand: a process that froze while preparing one inside a
+    transaction would keep its locks for good, because the server cannot tell it from one that is busy."""
+
+    def __init__(
+        self, connection: Connection, *, claim: Statement, fence: Statement, published: Statement, refused: Statement
+    ) -> None:
         self._connection = connection
-        self._schema = checked_schema(schema)
-        self._claim: Statement | None = None
+        self._claim = claim
+        self._fence = fence
+        self._published = published
+        self._refused = refused
+
+    @classmethod
+    async def open(cls, connection: Connection, schema: str) -> "RelayStore":
+        checked_schema(schema)
+        claim, fence, published, refused = await prepared(
+            connection,
+            claim_statement(schema),
+            fence_statement(schema),
+            published_statement(schema),
+            refused_statement(schema),
+        )
+        return cls(connection, claim=claim, fence=fence, published=published, refused=refused)
 
     async def claim(self, shards: Sequence[int], *, rows: int, size: int) -> list[PendingRow]:
         """The oldest publishable rows of each shard, in order. Keys with a failed or backing-off row are left out."""
-        if self._claim is None:
-            self._claim = await self._connection.prepare(claim_statement(self._schema))
         per_shard = max(1, rows // len(shards))
         found = await self._claim.fetch(shards, per_shard, max(1, size // len(shards)))
         return [PendingRow(*row) for row in found]  # type: ignore[misc]  # columns as in PendingRow
@@ -56,19 +73,23 @@ class RelayStore:
     ) -> frozenset[int]:
         """Mark rows under the fences of their shards; returns the shards that are still ours."""
         async with self._connection.transaction():
-            mine = await self._connection.fetch(
-                fence_statement(self._schema), list(leases), [lease.fence for lease in leases.values()]
-            )
+            mine = await self._fence.fetch(list(leases), [lease.fence for lease in leases.values()])
             still_ours = frozenset(row["unit"] for row in mine)
             positions = [row.position for row in published if row.shard in still_ours]
-            await self._connection.execute(published_statement(self._schema), sorted(still_ours), positions)
+            await self._published.fetch(sorted(still_ours), positions)
             for mark in refused:
                 if mark.shard in still_ours:
-                    await self._connection.execute(
-                        refused_statement(self._schema), mark.shard, mark.position, mark.sentence, mark.retry_after
-                    )
+                    await self._refused.fetch(mark.shard, mark.position, mark.sentence, mark.retry_after)
             await failpoint("relay.marked")
         return still_ours
+
+
+class Housekeeping:
+    """The verbs of a relay's housekeeping."""
+
+    def __init__(self, connection: Connection, schema: str) -> None:
+        self._connection = connection
+        self._schema = checked_schema(schema)
 
     async def oldest_ages(self, shards: Sequence[int]) -> dict[int, float]:
         """Seconds the oldest unpublished row of each shard has waited; shards without one are left out."""

@@ -48,8 +48,11 @@ def build() -> typer.Typer:
 def main() -> None:
     try:
         build()()
-    except SurefootError as error:
-        _say(str(error))
+    except (SurefootError, ExceptionGroup) as error:
+        ours = _ours(error)
+        if ours is None:
+            raise
+        _say(str(ours))
         sys.exit(EXIT_FAILED)
     except ValidationError as error:
         _say(_settings_sentence(error))
@@ -60,6 +63,13 @@ def main() -> None:
     except BrokenPipeError:
         # Somebody piped us into `head`: not an error. Keep the interpreter from complaining when it flushes at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
+def _ours(error: Exception) -> SurefootError | None:
+    """Our own error, also from within a group of tasks that ended together because of it."""
+    if isinstance(error, ExceptionGroup):
+        return next((found for part in error.exceptions if (found := _ours(part)) is not None), None)
+    return error if isinstance(error, SurefootError) else None
 
 
 def _say(sentence: str) -> None:

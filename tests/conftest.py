@@ -8,6 +8,7 @@ import shutil
 import tempfile
 import uuid
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -70,7 +71,9 @@ def topic_name() -> str:
 
 
 def _migrate(url: str) -> None:
-    asyncio.run(migrate(url))
+    # In a thread of its own: a fixture may be asked for from within a test's event loop.
+    with ThreadPoolExecutor(1) as apart:
+        apart.submit(asyncio.run, migrate(url)).result()
 
 
 @contextmanager

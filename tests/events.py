@@ -1,5 +1,8 @@
 """Event types for the tests: small, with a key, in a catalogue of their own."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+
 from surefoot.events import Catalogue, EventData, Money
 
 catalogue = Catalogue(source="/tests")
@@ -21,3 +24,14 @@ class ThingPaid(EventData):
 
 class NeverDeclared(EventData):
     thing_id: str
+
+
+@contextmanager
+def things_on(topic_name: str) -> Iterator[None]:
+    """Put the types above on another topic for a while: the broker is shared, and a test wants one of its own."""
+    before = things.name
+    object.__setattr__(things, "name", topic_name)  # frozen for everybody but the tests
+    try:
+        yield
+    finally:
+        object.__setattr__(things, "name", before)

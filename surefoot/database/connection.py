@@ -3,7 +3,6 @@
 Hot paths (relay, log) talk to Postgres through this; users' own sessions and everyday queries go through SQLAlchemy.
 """
 
-import asyncio
 import re
 from collections.abc import Callable, Sequence
 from contextlib import AbstractAsyncContextManager
@@ -15,6 +14,9 @@ import asyncpg
 from surefoot.errors import ConfigurationError, DatabaseUnavailable, SchemaOutdated
 
 CONNECT_TIMEOUT_S = 10.0
+TRANSACTION_TIMEOUT_SINCE = 17
+# asyncpg on uvloop answers with an InternalClientError when the server ended the session while we were not looking (tried).
+DRIVER_ERRORS = (OSError, TimeoutError, asyncpg.PostgresError, asyncpg.InterfaceError, asyncpg.InternalClientError)
 _URL = re.compile(r"^postgres(?:ql)?(?:\+\w+)?://")
 
 
@@ -41,7 +43,8 @@ class Connection(Protocol):
 
     async def fetchval(self, query: str, *arguments: object) -> Any: ...
 
-    async def prepare(self, query: str) -> Statement: ...
+    async def prepare(self, query: str) -> Statement:
+        """Use `prepared` below, which does not leave the server waiting in a transaction."""
 
     async def copy_records_to_table(
         self, table_name: str, *, records: Sequence[Sequence[object]], columns: Sequence[str], schema_name: str
@@ -93,20 +96,24 @@ async def connect(
     *,
     name: str,
     lock_timeout: timedelta | None = None,
-    idle_in_transaction_timeout: timedelta | None = None,
+    transaction_timeout: timedelta | None = None,
     settings: dict[str, str] | None = None,
 ) -> Connection:
     """One connection. `name` shows up in pg_stat_activity.
 
-    The two timeouts keep a frozen process from holding its locks against whoever takes over from it."""
+    The two timeouts keep a frozen process from holding its locks against whoever takes over from it: a transaction that
+    is left alone for `transaction_timeout` is ended by the server. Before PostgreSQL 17 the server does not notice one
+    whose client froze in the middle of a message (while a statement is being prepared, or rows are being copied)."""
     server_settings = {"application_name": name[:63], **(settings or {})}
     if lock_timeout is not None:
         server_settings["lock_timeout"] = _milliseconds(lock_timeout)
-    if idle_in_transaction_timeout is not None:
-        server_settings["idle_in_transaction_session_timeout"] = _milliseconds(idle_in_transaction_timeout)
+    if transaction_timeout is not None:
+        server_settings["idle_in_transaction_session_timeout"] = _milliseconds(transaction_timeout)
     try:
         connection = await asyncpg.connect(plain_url(url), timeout=CONNECT_TIMEOUT_S, server_settings=server_settings)
-    except (OSError, TimeoutError, asyncpg.PostgresError, asyncpg.InterfaceError) as error:
+        if transaction_timeout is not None and connection.get_server_version().major >= TRANSACTION_TIMEOUT_SINCE:
+            await connection.execute(f"SET transaction_timeout = {_milliseconds(transaction_timeout)}")
+    except DRIVER_ERRORS as error:
         raise _unavailable(url, error) from error
     return cast(Connection, connection)
 
@@ -120,24 +127,32 @@ async def create_pool(url: str, *, name: str, size: int) -> Pool:
             timeout=CONNECT_TIMEOUT_S,
             server_settings={"application_name": name[:63]},
         )
-    except (OSError, TimeoutError, asyncpg.PostgresError, asyncpg.InterfaceError) as error:
+    except DRIVER_ERRORS as error:
         raise _unavailable(url, error) from error
     return cast(Pool, pool)
+
+
+async def prepared(connection: Connection, *queries: str) -> list[Statement]:
+    """Prepare statements outside of any transaction.
+
+    asyncpg prepares without a Sync, which leaves the server in an implicit transaction until the next statement: it would
+    run into `transaction_timeout` (tried). So a statement follows at once."""
+    statements = [await connection.prepare(query) for query in queries]
+    await connection.execute("SELECT 1")
+    return statements
 
 
 async def close_quietly(connection: Connection) -> None:
     """Close a connection that may be broken already."""
     try:
         await connection.close(timeout=2)
-    except (OSError, TimeoutError, asyncpg.PostgresError, asyncpg.InterfaceError):
+    except DRIVER_ERRORS:
         connection.terminate()
 
 
 def is_database_error(error: BaseException) -> bool:
     """Whether this came from Postgres or the way to it (asyncpg's own errors, a broken socket, a timeout)."""
-    return isinstance(
-        error, asyncpg.PostgresError | asyncpg.InterfaceError | OSError | asyncio.TimeoutError | DatabaseUnavailable
-    )
+    return isinstance(error, (*DRIVER_ERRORS, DatabaseUnavailable))
 
 
 def is_missing_table(error: BaseException) -> bool:

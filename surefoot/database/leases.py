@@ -12,9 +12,12 @@ import time
 from dataclasses import dataclass
 from datetime import timedelta
 
-from surefoot.database.connection import Connection, Row
+from surefoot.database.connection import Connection, Statement, prepared
 from surefoot.database.schema import checked_schema
 from surefoot.database.sharing import to_acquire, to_release
+
+
+HEARTBEAT_VERBS = ("alive", "renew", "count", "take")
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,25 +50,32 @@ class Leases:
         self._member = member
         self._lease = lease
         self._sql = _statements(checked_schema(schema))
+        self._ready: dict[str, Statement] = {}
         self._turn = asyncio.Lock()
 
     async def heartbeat(self, *, acquire: bool = True) -> Standing:
         """Say that we live, renew what we hold, take what is ours to take."""
-        asked_at = time.monotonic()
-        async with self._turn, self._connection.transaction():
-            await self._connection.execute(self._sql["alive"], self._scope, self._member, self._lease)
-            renewed = await self._connection.fetch(self._sql["renew"], self._scope, self._member, self._lease)
-            counts = await self._connection.fetchrow(self._sql["count"], self._scope)
-            assert counts is not None  # an aggregate always has a row
-            units, members = int(counts["units"]), int(counts["members"])
-            wanted = to_acquire(held=len(renewed), units=units, members=members) if acquire else 0
-            taken = await self._take(wanted) if wanted else []
+        async with self._turn:
+            verbs = await self._prepared()
+            asked_at = time.monotonic()
+            async with self._connection.transaction():
+                await verbs["alive"].fetch(self._scope, self._member, self._lease)
+                renewed = await verbs["renew"].fetch(self._scope, self._member, self._lease)
+                (counts,) = await verbs["count"].fetch(self._scope)
+                units, members = int(counts["units"]), int(counts["members"])
+                wanted = to_acquire(held=len(renewed), units=units, members=members) if acquire else 0
+                taken = await verbs["take"].fetch(self._scope, self._member, self._lease, wanted) if wanted else []
         valid_until = asked_at + self._lease.total_seconds()
         held = {row["unit"]: Lease(row["unit"], row["fence"], valid_until) for row in [*renewed, *taken]}
         return Standing(held, to_release(frozenset(held), units=units, members=members), members, units)
 
-    async def _take(self, wanted: int) -> list[Row]:
-        return await self._connection.fetch(self._sql["take"], self._scope, self._member, self._lease, wanted)
+    async def _prepared(self) -> dict[str, Statement]:
+        """The statements of a heartbeat, prepared before its transaction begins: a process that froze while preparing
+        one inside it would keep its locks for good."""
+        if not self._ready:
+            statements = await prepared(self._connection, *(self._sql[name] for name in HEARTBEAT_VERBS))
+            self._ready = dict(zip(HEARTBEAT_VERBS, statements, strict=True))
+        return self._ready
 
     async def release(self, lease: Lease) -> None:
         """Let a unit go at once, so that another member need not wait for the lease to run out."""
@@ -79,7 +89,7 @@ class Leases:
             await self._connection.execute(self._sql["gone"], self._scope, self._member)
 
     async def set_asleep(self, asleep: bool) -> None:
-        """Tell writers whether a notification is worth sending (see `outbox_write` and `log_append`)."""
+        """Tell writers whether a notification is worth sending (see `outbox_write`)."""
         async with self._turn:
             await self._connection.execute(self._sql["asleep"], self._scope, self._member, asleep)
 

@@ -1,5 +1,7 @@
 """The event log: one small port, two adapters. `open_log` picks the adapter; nothing above knows which it got."""
 
+from surefoot.log.kafka_settings import KafkaSettings
+from surefoot.log.opening import open_log
 from surefoot.log.partitioner import key_hash, partition_of
 from surefoot.log.port import (
     Acknowledged,
@@ -16,6 +18,7 @@ from surefoot.log.port import (
 __all__ = [
     "Acknowledged",
     "EventLog",
+    "KafkaSettings",
     "Publisher",
     "Record",
     "Refused",
@@ -24,5 +27,6 @@ __all__ = [
     "TopicPartition",
     "TopicSpec",
     "key_hash",
+    "open_log",
     "partition_of",
 ]

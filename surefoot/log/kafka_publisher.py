@@ -17,9 +17,9 @@ from surefoot.log.kafka_client import KafkaClient, KafkaTopic
 from surefoot.log.kafka_failures import refusal_of, said, unavailable
 from surefoot.log.kafka_producers import Producers
 from surefoot.log.kafka_settings import KafkaSettings
-from surefoot.log.topic_cache import TopicCache
 from surefoot.log.port import Acknowledged, PublishOutcome, Record, Refusal, Refused, TopicPartition, TopicSpec
 from surefoot.log.record_size import record_bytes, too_large
+from surefoot.log.topic_cache import TopicCache
 from surefoot.testing.failpoints import armed, failpoint
 
 

@@ -1,7 +1,7 @@
 """One connection of the Postgres log: opened when needed, opened again after a failure, used by one task at a time.
 
-Every failure of the database comes out of it as LogUnavailable (or SchemaOutdated, if the tables are missing): for whoever
-uses the log, a database that is down is a log that is down.
+Every failure of the database comes out of it as LogUnavailable (or SchemaOutdated, if the tables are missing): for
+whoever uses the log, a database that is down is a log that is down.
 """
 
 import asyncio
@@ -17,10 +17,11 @@ from surefoot.database.connection import (
     is_database_error,
     is_missing_table,
 )
-from surefoot.errors import DatabaseUnavailable, LogUnavailable
+from surefoot.errors import DatabaseUnavailable, LeaseLost, LogUnavailable
+from surefoot.log.postgres_records import RecordsGone
 
-# A frozen process must not keep its locks: the server ends its transaction, and whoever waits for the lock outlasts that.
-IDLE_IN_TRANSACTION_TIMEOUT = timedelta(seconds=5)
+# A frozen process must not keep its locks: the server ends its transaction, and whoever waits for a lock outlasts that.
+TRANSACTION_TIMEOUT = timedelta(seconds=5)
 LOCK_TIMEOUT = timedelta(seconds=10)
 ANSWER_TIMEOUT = timedelta(seconds=15)
 
@@ -40,8 +41,10 @@ class Line:
             try:
                 async with asyncio.timeout(ANSWER_TIMEOUT.total_seconds()):
                     yield await self._open()
+            except (LeaseLost, RecordsGone):
+                raise  # an answer, not a failure
             except BaseException as error:
-                # Whatever went wrong, nobody knows what the connection is in the middle of: the next use gets a new one.
+                # Nobody knows what the connection is in the middle of: the next use gets a new one.
                 self._drop()
                 if isinstance(error, Exception) and is_database_error(error):
                     raise log_unavailable(error, self._url) from error
@@ -62,7 +65,7 @@ class Line:
                 self._url,
                 name=self._name,
                 lock_timeout=LOCK_TIMEOUT,
-                idle_in_transaction_timeout=IDLE_IN_TRANSACTION_TIMEOUT,
+                transaction_timeout=TRANSACTION_TIMEOUT,
             )
             if self._opened is not None:
                 await self._opened(self._connection)

@@ -1,12 +1,13 @@
 """Belonging to a group of the Postgres log: which partitions are ours, by lease, and for how long.
 
-A background task renews the leases, takes what is ours to take, and gives up what is above our share, after `on_revoked`
-was called for it. Partitions that come are handed out by `welcome`, called by the reader's own task. Members tell each
-other about comings and goings, so that shares move at once and not at the next heartbeat.
+A background task renews the leases, takes what is ours to take, and gives up what is above our share, after
+`on_revoked` was called for it. Partitions that come are handed out by `welcome`, called by the reader's own task.
+Members tell each other about comings and goings, so that shares move at once and not at the next heartbeat.
 """
 
 import asyncio
-from collections.abc import Callable, Mapping
+import contextlib
+from collections.abc import Callable, Coroutine, Mapping
 from datetime import timedelta
 
 from surefoot.database.connection import Connection
@@ -14,10 +15,11 @@ from surefoot.database.leases import Lease, Leases, Standing, declare_units
 from surefoot.errors import LogUnavailable
 from surefoot.log.port import Rebalanced, TopicPartition
 from surefoot.log.postgres_line import Line
+from surefoot.log.postgres_offsets import lease_scope
 from surefoot.log.postgres_publisher import CHANNEL
-from surefoot.log.postgres_reader import lease_scope
 
 HEARTBEATS_PER_LEASE = 3
+AFTER_FAILURE_S = 1.0
 
 
 class Membership:
@@ -42,11 +44,12 @@ class Membership:
         self._on_revoked = on_revoked
         self._woken = woken
         self._held: dict[TopicPartition, Lease] = {}
-        self._announced: set[TopicPartition] = set()
-        self._giving_up: dict[TopicPartition, asyncio.Task[None]] = {}
+        self._announced: dict[TopicPartition, int] = {}  # and the fence they were announced under
+        self._going: set[TopicPartition] = set()
+        self._tasks: set[asyncio.Task[None]] = set()
         self._moving = asyncio.Lock()
         self._hurry = asyncio.Event()
-        self._keeper: asyncio.Task[None] | None = None
+        self._leaving = False
         self.failed: Exception | None = None
 
     async def join(self) -> None:
@@ -55,25 +58,27 @@ class Membership:
                 await declare_units(connection, scope=self._scopes[topic], units=partitions, schema=self._schema)
         await self._beat()
         await self._tell_others()
-        self._keeper = asyncio.create_task(self._keep())
+        self._beside(self._keep())
 
     def owned(self) -> dict[TopicPartition, Lease]:
-        """What was announced as ours and is still ours by the clock."""
-        return {one: self._held[one] for one in self._announced if one in self._held and self._held[one].is_valid()}
+        """What was announced as ours and is still ours, by the fence and by the clock."""
+        held = {one: self._held[one] for one in self._announced if one in self._held}
+        return {one: lease for one, lease in held.items() if lease.fence == self._announced[one] and lease.is_valid()}
 
-    def announced(self) -> frozenset[TopicPartition]:
-        return frozenset(self._announced)
+    def announced(self) -> dict[TopicPartition, int]:
+        """What was announced, and the fence of each."""
+        return self._announced
 
     def coming(self) -> frozenset[TopicPartition]:
-        return frozenset(one for one in self._held if one not in self._announced and one not in self._giving_up)
+        return frozenset(self._held.keys() - self._announced.keys() - self._going)
 
     async def welcome(self, on_assigned: Rebalanced) -> None:
         """Announce what has come. If `on_assigned` fails, it stays unannounced, and the next call tries again."""
         async with self._moving:
-            coming = self.coming()
+            coming = {one: self._held[one].fence for one in self.coming()}
             if coming:
-                await on_assigned(coming)
-                self._announced |= coming & self._held.keys()
+                await on_assigned(frozenset(coming))
+                self._announced |= coming
 
     async def set_asleep(self, asleep: bool) -> None:
         async with self._line.use() as connection:
@@ -82,11 +87,11 @@ class Membership:
 
     async def leave(self) -> None:
         """Give everything back at once. If the database is out of reach, the leases run out by themselves."""
-        tasks = [task for task in (self._keeper, *self._giving_up.values()) if task is not None]
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
-        await self._revoked(self._announced.copy())
+        self._leaving = True
+        self._hurry.set()
+        while self._tasks:
+            await asyncio.wait(set(self._tasks))
+        await self._revoke(frozenset(self._announced))
         try:
             async with self._line.use() as connection:
                 for topic in self._topics:
@@ -100,69 +105,86 @@ class Membership:
 
     async def _keep(self) -> None:
         interval = self._lease.total_seconds() / HEARTBEATS_PER_LEASE
-        while True:
-            try:
-                async with asyncio.timeout(interval):
+        pause = interval
+        while not self._leaving:
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(pause):
                     await self._hurry.wait()
-            except TimeoutError:
-                pass
             self._hurry.clear()
             try:
-                await self._beat()
+                if not self._leaving:
+                    await self._beat()
+                pause = interval
             except LogUnavailable:
-                # Nothing is delivered from a lease that has run out; the reader's own calls say what is wrong.
-                interval_left = min(interval, 1.0)
-                await asyncio.sleep(interval_left)
-                self._hurry.set()
+                # Nothing is delivered from a lease that has run out, and the reader's own calls say what is wrong.
+                pause = min(interval, AFTER_FAILURE_S)
+            except Exception as error:
+                self.failed, pause = error, AFTER_FAILURE_S
 
     async def _beat(self) -> None:
         for topic in self._topics:
             async with self._line.use() as connection:
                 standing = await self._leases(connection, topic).heartbeat()
-            await self._settle(topic, standing)
+            self._settle(topic, standing)
 
-    async def _settle(self, topic: str, standing: Standing) -> None:
-        found = {TopicPartition(topic, unit): lease for unit, lease in standing.held.items()}
-        known = {one for one in self._held if one.topic == topic}
-        # A higher fence: somebody else had it in between, so what we know of it is out of date.
-        lost = {one for one in known if one not in found or found[one].fence != self._held[one].fence}
-        news = found.keys() - (known - lost)
-        for one in lost:
+    def _settle(self, topic: str, standing: Standing) -> None:
+        """Take a heartbeat's answer into the books. No await in here: books and answer must be of one moment."""
+        for one in [one for one in self._held if one.topic == topic]:
             del self._held[one]
-        if lost & self._announced:
-            await self._revoked(lost & self._announced)
-        self._held.update(found)
+        self._held |= {TopicPartition(topic, unit): lease for unit, lease in standing.held.items()}
+        # A higher fence than the announced one: somebody else had it in between, what our reader knows is out of date.
+        lost = {one for one, fence in self._announced.items() if one.topic == topic and not self._holds(one, fence)}
         surplus = {TopicPartition(topic, unit) for unit in standing.surplus}
-        for one in sorted(surplus - self._giving_up.keys(), reverse=True):
-            # Beside the heartbeats: `on_revoked` may wait for a handler to end, and the lease must not run out meanwhile.
-            self._giving_up[one] = asyncio.create_task(self._give_up(one))
-        if news - surplus:
+        # Both beside the heartbeats: `on_revoked` may wait for a handler to end, and leases must not run out meanwhile.
+        if lost - self._going:
+            self._beside(self._mourn(frozenset(lost - self._going)))
+        for one in surplus - lost - self._going:
+            self._beside(self._give_up(one))
+        if self.coming():
+            self._woken()
+
+    def _holds(self, where: TopicPartition, fence: int) -> bool:
+        return where in self._held and self._held[where].fence == fence
+
+    async def _mourn(self, lost: frozenset[TopicPartition]) -> None:
+        self._going |= lost
+        try:
+            await self._revoke(lost)
+        finally:
+            self._going -= lost
             self._woken()
 
     async def _give_up(self, where: TopicPartition) -> None:
+        self._going.add(where)
         try:
-            if where in self._announced:
-                await self._revoked({where})
-            lease = self._held.pop(where, None)
+            await self._revoke(frozenset([where]))
+            lease = self._held.get(where)
             if lease is not None:
                 async with self._line.use() as connection:
                     await self._leases(connection, where.topic).release(lease)
+                self._held.pop(where, None)
                 await self._tell_others()
         except LogUnavailable:
-            pass  # it is not renewed any more in our books, and runs out by itself
+            pass  # the next heartbeat renews it and finds it too many again
         finally:
-            self._giving_up.pop(where, None)
+            self._going.discard(where)
 
-    async def _revoked(self, going: set[TopicPartition]) -> None:
+    async def _revoke(self, going: frozenset[TopicPartition]) -> None:
         async with self._moving:
-            going &= self._announced
+            going &= self._announced.keys()
             try:
                 if going and self._on_revoked is not None:
-                    await self._on_revoked(frozenset(going))
+                    await self._on_revoked(going)
             except Exception as error:
                 self.failed = error  # nobody waits for this task: the next poll raises it
             finally:
-                self._announced -= going
+                for one in going:
+                    del self._announced[one]
+
+    def _beside(self, work: Coroutine[object, object, None]) -> None:
+        task = asyncio.create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
 
     async def _tell_others(self) -> None:
         async with self._line.use() as connection:

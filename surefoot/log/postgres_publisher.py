@@ -1,7 +1,7 @@
 """Writing to the Postgres log: a batch is one transaction that draws its offsets and stores its records.
 
-The offsets are drawn by updating the partition's row, whose lock is held until the commit. So within a partition offsets
-become visible in order and without gaps, and a reader that remembers only how far it got misses nothing.
+The offsets are drawn by updating the partition's row, whose lock is held until the commit. So within a partition
+offsets become visible in order and without gaps, and a reader that remembers only how far it got misses nothing.
 """
 
 import asyncio

@@ -46,7 +46,7 @@ class PostgresTopics:
         return {TopicPartition(topic, row["partition"]): row["next_offset"] for row in rows}
 
     async def expire(self) -> int:
-        """Delete what is past its topic's retention; cheap when there is nothing: one look at each partition's oldest."""
+        """Delete what is past its topic's retention. Cheap when nothing is: one look at each partition's oldest."""
         removed = 0
         async with self._line.use() as connection:
             due = await connection.fetch(self._sql["due"])
@@ -71,7 +71,7 @@ async def _expire_once(connection: Connection, statement: str, where: TopicParti
 def _statements(schema: str) -> dict[str, str]:
     topics, partitions, records = f"{schema}.log_topics", f"{schema}.log_partitions", f"{schema}.log_records"
     return {
-        "describe": f"SELECT topic, partitions, retention, max_record_bytes FROM {topics} WHERE topic = ANY($1::text[])",
+        "describe": f"SELECT topic, partitions, retention, max_record_bytes FROM {topics} WHERE topic = ANY($1)",
         "create": f"""
             WITH made AS (
                 INSERT INTO {topics} (topic, partitions, retention, max_record_bytes) VALUES ($1, $2, $3, $4)

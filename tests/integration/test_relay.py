@@ -15,11 +15,9 @@ from surefoot.log.kafka_settings import KafkaSettings
 from surefoot.log.partitioner import key_hash
 from surefoot.log.port import EventLog
 from surefoot.testing.kafka import Broker
-from tests.events import ThingHappened
+from tests.events import ThingHappened, things_on
 from tests.relaying import read_all, relay_running, spec, statuses
 from tests.waiting import eventually
-
-TOPIC = "test.things"
 
 
 @pytest.fixture
@@ -44,13 +42,11 @@ async def log(request: pytest.FixtureRequest, database_url: str) -> AsyncIterato
 
 
 @pytest.fixture
-async def topic(log: EventLog, topic_name: str, monkeypatch: pytest.MonkeyPatch) -> str:
+async def topic(log: EventLog, topic_name: str) -> AsyncIterator[str]:
     """The tests' event types on a topic of this test's own."""
-    from tests.events import things
-
-    object.__setattr__(things, "name", topic_name)
     await log.create([spec(topic_name)])
-    return topic_name
+    with things_on(topic_name):
+        yield topic_name
 
 
 async def add(connection: asyncpg.Connection, *notes: str, key: str = "t1") -> None:

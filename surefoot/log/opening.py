@@ -1,0 +1,19 @@
+"""Which event log to use: Kafka if its settings are given, else the one in the database."""
+
+from surefoot.database.schema import DEFAULT_SCHEMA
+from surefoot.errors import ConfigurationError
+from surefoot.log.kafka_settings import KafkaSettings
+from surefoot.log.port import EventLog
+
+
+def open_log(kafka: KafkaSettings | None, database_url: str | None, schema: str = DEFAULT_SCHEMA) -> EventLog:
+    # Imported when needed: whoever uses one log does not load the other's driver.
+    if kafka is not None:
+        from surefoot.log.kafka import KafkaLog
+
+        return KafkaLog(kafka)
+    if database_url is not None:
+        from surefoot.log.postgres import PostgresLog
+
+        return PostgresLog(database_url, schema)
+    raise ConfigurationError("No event log: set SUREFOOT_KAFKA to a broker's address, or give the URL of a database.")

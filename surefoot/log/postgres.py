@@ -1,0 +1,89 @@
+"""The event log in PostgreSQL: the embedded default, durable, ordered and grouped as Kafka is, without Kafka."""
+
+import os
+import socket
+import uuid
+from collections.abc import Mapping, Sequence
+from datetime import timedelta
+
+from surefoot.database.schema import DEFAULT_SCHEMA, checked_schema
+from surefoot.errors import ConfigurationError
+from surefoot.log.port import Rebalanced, TopicPartition, TopicSpec
+from surefoot.log.postgres_line import Line
+from surefoot.log.postgres_publisher import PostgresPublisher
+from surefoot.log.postgres_reader import PostgresReader
+from surefoot.log.postgres_subscription import PostgresSubscription
+from surefoot.log.postgres_topics import PostgresTopics
+
+SHORTEST_LEASE = timedelta(milliseconds=300)
+
+
+class PostgresLog:
+    def __init__(
+        self,
+        url: str,
+        schema: str = DEFAULT_SCHEMA,
+        *,
+        lease: timedelta = timedelta(seconds=10),
+        max_poll_interval: timedelta = timedelta(milliseconds=500),
+    ) -> None:
+        """`lease`: a member that is silent for this long loses its partitions. `max_poll_interval`: a reader looks for
+        records at least this often, whatever happens to notifications."""
+        if lease < SHORTEST_LEASE:
+            raise ConfigurationError(f"A lease of {lease} is too short to be renewed in time: take 300 ms at least.")
+        self._url = url
+        self._schema = checked_schema(schema)
+        self._lease = lease
+        self._max_poll_interval = max_poll_interval
+        self._line = Line(url, name="surefoot log")
+        self._topics = PostgresTopics(self._line, self._schema)
+
+    async def publisher(self) -> PostgresPublisher:
+        return PostgresPublisher(self._url, self._schema, self._topics)
+
+    async def subscribe(
+        self,
+        group: str,
+        topics: Sequence[str],
+        *,
+        on_assigned: Rebalanced | None = None,
+        on_revoked: Rebalanced | None = None,
+    ) -> PostgresSubscription:
+        found = await self._topics.describe(topics)
+        missing = sorted(set(topics) - set(found))
+        if missing:
+            raise ConfigurationError(
+                f"The group {group} cannot read {', '.join(missing)}: the log has no such topic. "
+                "Run: surefoot topics create"
+            )
+        subscription = PostgresSubscription(
+            self._url,
+            group=group,
+            member=f"{socket.gethostname()}-{os.getpid()}-{uuid.uuid4().hex[:8]}",
+            topics={name: found[name].partitions for name in topics},
+            lease=self._lease,
+            schema=self._schema,
+            max_poll_interval=self._max_poll_interval,
+            on_assigned=on_assigned,
+            on_revoked=on_revoked,
+        )
+        await subscription.join()
+        return subscription
+
+    async def read(self, topic: str, offsets: Mapping[TopicPartition, int]) -> PostgresReader:
+        return PostgresReader(self._url, self._schema, offsets)
+
+    async def describe(self, topics: Sequence[str]) -> Mapping[str, TopicSpec]:
+        return await self._topics.describe(topics)
+
+    async def create(self, topics: Sequence[TopicSpec]) -> None:
+        await self._topics.create(topics)
+
+    async def end_offsets(self, topic: str) -> Mapping[TopicPartition, int]:
+        return await self._topics.end_offsets(topic)
+
+    async def expire(self) -> int:
+        return await self._topics.expire()
+
+    async def close(self) -> None:
+        await self._line.close()

@@ -1,0 +1,68 @@
+"""Reading records of the Postgres log from given positions on. One statement, so one snapshot."""
+
+from collections.abc import Mapping, Sequence
+
+from surefoot.database.connection import Connection, Row
+from surefoot.errors import SurefootError
+from surefoot.log.port import StoredRecord, TopicPartition
+
+
+class RecordsGone(SurefootError):
+    """Records that a group has not read yet are past their topic's retention and were removed."""
+
+    def __init__(self, where: TopicPartition, wanted: int, first: int) -> None:
+        super().__init__(
+            f"Offsets {wanted} to {first - 1} of {where.topic}/{where.partition} are gone: they were removed when the "
+            f"topic's retention passed, and were not read before. Decide what their loss means, then seek to {first}; "
+            "and give the topic a longer retention."
+        )
+        self.where = where
+        self.wanted = wanted
+        self.first = first
+
+
+async def read_records(
+    connection: Connection, statement: str, positions: Mapping[TopicPartition, int], max_records: int
+) -> dict[TopicPartition, list[StoredRecord]]:
+    """The next records, at most `max_records` in all; partitions are served in the order they are given in."""
+    topics, partitions = [one.topic for one in positions], [one.partition for one in positions]
+    found: dict[TopicPartition, list[StoredRecord]] = {}
+    for row in await connection.fetch(statement, topics, partitions, list(positions.values()), max_records):
+        where = TopicPartition(row[0], row[1])
+        if row[3] is None:
+            raise RecordsGone(where, wanted=positions[where], first=row[2])
+        found.setdefault(where, []).append(_stored(row))
+    for records in found.values():
+        records.sort(key=_offset)
+    return found
+
+
+def read_statement(schema: str) -> str:
+    """$1 topics, $2 partitions, $3 their positions, $4 how many records.
+
+    The first half finds positions that retention has passed: what was removed is told from what was never there."""
+    wanted = "unnest($1::text[], $2::int[], $3::bigint[]) AS w(topic, partition, next)"
+    return f"""
+        (SELECT w.topic, w.partition, p.first_offset, NULL::bigint, NULL::bigint, NULL::bytea, NULL::bytea,
+                NULL::text[], NULL::bytea[]
+         FROM {wanted} JOIN {schema}.log_partitions p USING (topic, partition) WHERE p.first_offset > w.next)
+        UNION ALL
+        (SELECT w.topic, w.partition, w.next, r.log_offset, (extract(epoch FROM r.stored_at) * 1000)::bigint,
+                r.key, r.value, r.header_names, r.header_values
+         FROM {wanted} CROSS JOIN LATERAL (
+             SELECT * FROM {schema}.log_records r
+             WHERE r.topic = w.topic AND r.partition = w.partition AND r.log_offset >= w.next
+             ORDER BY r.log_offset LIMIT $4::int) r
+         LIMIT $4::int)"""
+
+
+def _stored(row: Row) -> StoredRecord:
+    return StoredRecord(row[0], row[1], row[3], row[4], row[5], row[6], _headers(row[7], row[8]))
+
+
+def _headers(names: Sequence[str], values: Sequence[bytes]) -> tuple[tuple[str, bytes], ...]:
+    return tuple(zip(names, values, strict=True))
+
+
+def _offset(record: StoredRecord) -> int:
+    return record.offset
