@@ -1,0 +1,126 @@
+"""Broker or database away under load: no row FAILED, no attempt burnt, relays still alive, backlog drained afterwards."""
+
+import asyncio
+import signal
+from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
+
+import asyncpg
+import pytest
+
+from surefoot.database.embedded import EmbeddedPostgres
+from surefoot.database.migrate import migrate
+from surefoot.log.kafka import KafkaLog
+from surefoot.log.kafka_settings import KafkaSettings
+from surefoot.testing.checkers import check_all
+from surefoot.testing.kafka import LocalKafka
+from tests.crash import ground
+from tests.events import things_on
+from tests.relaying import RelayProcess, as_seen, read_all, spec, start_relay
+from tests.waiting import eventually
+
+pytestmark = [pytest.mark.kafka, pytest.mark.slow]
+
+OUTAGE_S = 20
+TOPIC = "test.outage"
+
+
+@pytest.fixture(scope="module")
+def own_broker() -> Iterator[LocalKafka]:
+    """A broker of these tests' own: the shared one must not be stopped."""
+    with LocalKafka() as broker:
+        broker.start()
+        yield broker
+
+
+@pytest.fixture
+def own_postgres(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EmbeddedPostgres]:
+    directory = tmp_path_factory.mktemp("postgres")
+    for parent in (directory, directory.parent, directory.parent.parent):
+        parent.chmod(0o755)
+    server = EmbeddedPostgres(directory, options={"track_commit_timestamp": "on"})
+    server.start()
+    yield server
+    server.stop()
+
+
+@pytest.fixture
+async def relays(own_postgres: EmbeddedPostgres, own_broker: LocalKafka, tmp_path: Path) -> AsyncIterator[list[RelayProcess]]:
+    await migrate(own_postgres.url)
+    log = KafkaLog(KafkaSettings(bootstrap_servers=own_broker.address))
+    await log.create([spec(TOPIC)])
+    await log.close()
+    started = [
+        await start_relay(own_postgres.url, own_broker.address, tmp_path / f"relay-{number}.log") for number in range(2)
+    ]
+    with things_on(TOPIC):
+        yield started
+    for relay in started:
+        relay.signal(signal.SIGTERM)
+    assert [await relay.ended() for relay in started] == [0, 0]
+
+
+async def no_row_suffered(connection: asyncpg.Connection) -> None:
+    assert await connection.fetchval("SELECT count(*) FROM surefoot.outbox_events WHERE status = 'FAILED'") == 0
+    assert await connection.fetchval("SELECT max(attempts) FROM surefoot.outbox_events") == 0
+
+
+async def expect_all_well(
+    connection: asyncpg.Connection, broker: LocalKafka, relays: list[RelayProcess], since: int
+) -> None:
+    await eventually(lambda: ground.all_published(connection), what="the backlog is drained", within_s=120)
+    await no_row_suffered(connection)
+    assert [relay.process.returncode for relay in relays] == [None, None]
+    log = KafkaLog(KafkaSettings(bootstrap_servers=broker.address))
+    seen = [event for event in as_seen(await read_all(log, TOPIC)) if event.offset >= since]
+    await log.close()
+    ours = {event.event_id for event in await ground.committed(connection)}
+    assert check_all(await ground.committed(connection), [event for event in seen if event.event_id in ours]) == []
+
+
+@pytest.mark.parametrize("how", ["stopped", "frozen"])
+async def test_the_broker_is_away_for_twenty_seconds(
+    how: str, own_postgres: EmbeddedPostgres, own_broker: LocalKafka, relays: list[RelayProcess]
+) -> None:
+    connection = await asyncpg.connect(own_postgres.url)
+    await ground.lay(connection)
+    writing = asyncio.create_task(ground.write_many(own_postgres.url, events=1500, keys=50, writers=4, seed=1))
+    await eventually(lambda: some_published(connection), what="the first rows are PUBLISHED")
+    own_broker.kill() if how == "stopped" else own_broker.freeze()
+    await writing
+    during = asyncio.create_task(ground.write_many(own_postgres.url, events=1500, keys=50, writers=4, seed=2))
+    await asyncio.wait_for(asyncio.shield(asyncio.create_task(_outage(connection))), OUTAGE_S * 3)
+    await during
+    await asyncio.to_thread(own_broker.start if how == "stopped" else own_broker.thaw)
+    await expect_all_well(connection, own_broker, relays, since=0)
+    await connection.close()
+
+
+async def _outage(connection: asyncpg.Connection) -> None:
+    """Let the outage last, and look again and again that no row suffers from it."""
+    ends = asyncio.get_running_loop().time() + OUTAGE_S
+    while asyncio.get_running_loop().time() < ends:
+        await no_row_suffered(connection)
+        await asyncio.sleep(0.5)
+
+
+async def test_postgres_is_restarted_under_load(
+    own_postgres: EmbeddedPostgres, own_broker: LocalKafka, relays: list[RelayProcess]
+) -> None:
+    connection = await asyncpg.connect(own_postgres.url)
+    await ground.lay(connection)
+    await ground.write_many(own_postgres.url, events=3000, keys=50, writers=4, seed=3)
+    for immediate in (False, True):  # a clean restart, then a crash with recovery
+        await connection.close()
+        await asyncio.to_thread(own_postgres.stop, immediate=immediate)
+        await asyncio.to_thread(own_postgres.start)
+        connection = await asyncpg.connect(own_postgres.url)
+        await ground.write_many(own_postgres.url, events=1500, keys=50, writers=4, seed=4)
+    await expect_all_well(connection, own_broker, relays, since=0)
+    await connection.close()
+
+
+async def some_published(connection: asyncpg.Connection) -> bool:
+    return bool(
+        await connection.fetchval("SELECT EXISTS (SELECT FROM surefoot.outbox_events WHERE status = 'PUBLISHED')")
+    )
