@@ -28,6 +28,11 @@ _STRUCTURED = "application/cloudevents"
 def encode(event: Event[EventData], data: bytes) -> list[tuple[str, bytes]]:
     """The record's headers in binary mode. `data`, from encode_data, is the record's value as it is."""
     check_attributes(event)
+    return [(name, value.encode()) for name, value in header_texts(event)]
+
+
+def header_texts(event: Event[EventData]) -> list[tuple[str, str]]:
+    """The same headers as text, for an event whose attributes have been checked (encode_data does)."""
     if event.time.tzinfo is None:
         raise InvalidEvent(f"The time of the {event.type} event has no time zone: use datetime.now(UTC).")
     attributes: tuple[tuple[str, str | None], ...] = (
@@ -45,15 +50,15 @@ def encode(event: Event[EventData], data: bytes) -> list[tuple[str, bytes]]:
         ("ce_traceparent", event.traceparent),
         ("ce_tracestate", event.tracestate),
     )
-    headers = [(name, value.encode()) for name, value in attributes if value is not None]
+    headers = [(name, value) for name, value in attributes if value is not None]
     for name, value in event.extensions.items():
         if not is_extension_name(name) or name in NAMED_ATTRIBUTES:
             raise InvalidEvent(
                 f"{name!r} cannot be an extension of the {event.type} event: a name is 1 to 20 lowercase letters and "
                 "digits, and none of the attributes that are set already."
             )
-        headers.append((_PREFIX + name, value.encode()))
-    headers.append((CONTENT_TYPE, b"application/json"))
+        headers.append((_PREFIX + name, value))
+    headers.append((CONTENT_TYPE, "application/json"))
     return headers
 
 

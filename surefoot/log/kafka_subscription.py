@@ -7,6 +7,7 @@ tries again. `on_revoked` is called as soon as Kafka takes partitions back, and 
 """
 
 import asyncio
+import time
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import timedelta
 
@@ -27,6 +28,8 @@ from surefoot.log.kafka_settings import KafkaSettings
 from surefoot.log.port import Rebalanced, StoredRecord, TopicPartition
 
 _NONE: frozenset[TopicPartition] = frozenset()
+_LOOK_UP_S = 0.2
+"""However long a poll waits, it looks up this often for partitions that came meanwhile and are still unannounced."""
 
 
 class KafkaSubscription:
@@ -68,18 +71,15 @@ class KafkaSubscription:
     async def poll(
         self, *, max_records: int = 500, timeout: timedelta = timedelta(seconds=1)
     ) -> Mapping[TopicPartition, Sequence[StoredRecord]]:
-        if self._failed is not None:
-            failed, self._failed = self._failed, None
-            raise failed
-        if self._coming:
-            await self._welcome()
-        try:
-            found = await read(self._consumer, timeout.total_seconds(), max_records)
-        except (KafkaError, OSError) as error:
-            if is_transient(error):
-                return {}  # a leader moved, a broker left: the consumer finds its way by itself
-            raise unavailable(error, self._settings, f"reading for the group {self._group}") from error
-        return {TopicPartition(*where): [stored(one) for one in messages] for where, messages in found.items()}
+        deadline = time.monotonic() + timeout.total_seconds()
+        while True:
+            self._raise_failure()
+            if self._coming:
+                await self._welcome()
+            left_s = max(0.0, deadline - time.monotonic())
+            found = await self._read(min(left_s, _LOOK_UP_S), max_records)
+            if found or left_s <= _LOOK_UP_S:
+                return found
 
     async def commit(self, next_offsets: Mapping[TopicPartition, int]) -> None:
         wanted = {kafka_partition(*where): offset for where, offset in next_offsets.items()}
@@ -111,8 +111,20 @@ class KafkaSubscription:
             await self._go(self._assigned)
         finally:
             await stop_consumer(self._consumer, self._settings.request_timeout)
-        if self._failed is not None:
-            failed, self._failed = self._failed, None
+        self._raise_failure()
+
+    async def _read(self, timeout_s: float, max_records: int) -> Mapping[TopicPartition, Sequence[StoredRecord]]:
+        try:
+            found = await read(self._consumer, timeout_s, max_records)
+        except (KafkaError, OSError) as error:
+            if is_transient(error):
+                return {}  # a leader moved, a broker left: the consumer finds its way by itself
+            raise unavailable(error, self._settings, f"reading for the group {self._group}") from error
+        return {TopicPartition(*where): [stored(one) for one in messages] for where, messages in found.items()}
+
+    def _raise_failure(self) -> None:
+        failed, self._failed = self._failed, None
+        if failed is not None:
             raise failed
 
     async def _come(self, partitions: Iterable[tuple[str, int]]) -> None:

@@ -18,7 +18,7 @@ from surefoot.database.connection import Connection
 from surefoot.errors import InvalidEvent
 from surefoot.events import Event, EventData
 from surefoot.outbox.entry import Entry
-from surefoot.outbox.write import columns, driver_statement
+from surefoot.outbox.write import columns, statement
 
 T = TypeVar("T", bound=EventData)
 Prepare = Callable[..., tuple[Event[T], Entry]]
@@ -80,7 +80,7 @@ class OutboxTransaction:
 async def transaction(
     connection: Connection, prepare: Prepare[EventData], schema: str
 ) -> AsyncIterator[OutboxTransaction]:
-    tx = OutboxTransaction(connection, prepare, driver_statement(schema))
+    tx = OutboxTransaction(connection, prepare, statement(schema))
     connection.add_query_logger(tx._watch)
     try:
         async with connection.transaction():

@@ -8,7 +8,7 @@ import orjson
 
 from surefoot.errors import EventTooLarge, InvalidEvent
 from surefoot.events import Event, EventData, event_type_of, new_event
-from surefoot.events.binding import encode
+from surefoot.events.binding import header_texts
 from surefoot.events.event import encode_data
 from surefoot.log.partitioner import key_hash
 from surefoot.telemetry.tracing import current_trace
@@ -21,7 +21,7 @@ DEFAULT_MAX_BYTES = 1024 * 1024
 class Entry(NamedTuple):
     """One row to be written by `outbox_write`, column by column."""
 
-    event_id: UUID
+    event_id: str
     key_hash: int
     topic: str
     event_type: str
@@ -48,24 +48,23 @@ def entry_of(event: Event[T], *, max_bytes: int = DEFAULT_MAX_BYTES) -> Entry:
     """The row for an event; raises UndeclaredEvent or InvalidEvent with a sentence."""
     declared = event_type_of(event.data)
     body = encode_data(event)
-    pairs = [(name, value.decode()) for name, value in encode(event, body)]
-    headers = orjson.dumps(pairs)
+    headers = orjson.dumps(header_texts(event)).decode()
     limit = min(max_bytes, declared.topic.max_record_bytes)
-    size = len(body) + sum(len(name) + len(value) for name, value in pairs)
+    size = len(body) + len(headers)  # the headers' quotes and brackets stand for what the log adds to a record
     if size > limit:
         raise EventTooLarge(
             f"{declared.name} with key {event.key!r} is {size:,} bytes, and its topic {declared.topic.name} takes {limit:,}. "
             "Store the large part elsewhere and send a reference to it, or raise the topic's max_record_bytes."
         )
-    return Entry(
-        _uuid(event.id), key_hash(event.key.encode()), declared.topic.name, declared.name, event.key, body, headers.decode()
-    )
+    hashed = key_hash(event.key.encode())
+    return Entry(_checked(event.id), hashed, declared.topic.name, declared.name, event.key, body, headers)
 
 
-def _uuid(event_id: str) -> UUID:
+def _checked(event_id: str) -> str:
     try:
-        return UUID(event_id)
+        UUID(event_id)
     except ValueError:
         raise InvalidEvent(
             f"{event_id!r} cannot be the id of an event in the outbox: it has to be a UUID. Leave it out to get one."
         ) from None
+    return event_id

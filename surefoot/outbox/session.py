@@ -12,7 +12,7 @@ from sqlalchemy.orm import Session, SessionTransaction
 
 from surefoot.errors import ConfigurationError
 from surefoot.outbox.entry import Entry
-from surefoot.outbox.write import session_statement, write
+from surefoot.outbox.write import write
 
 _KEY = "surefoot.outbox"
 
@@ -64,7 +64,7 @@ def _write_before_commit(session: Session) -> None:
     _refuse_autocommit(connection)
     for schema in dict.fromkeys(buffered.schema for buffered in in_hand.events):
         entries = [buffered.entry for buffered in in_hand.events if buffered.schema == schema]
-        write(connection, session_statement(schema), entries)
+        write(connection, schema, entries)
 
 
 @event.listens_for(Session, "after_soft_rollback")

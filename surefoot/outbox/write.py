@@ -1,38 +1,49 @@
-"""The one statement that writes a transaction's events (see `outbox_write` in `surefoot.database.tables.outbox`)."""
+"""The one statement that writes a transaction's events (see `outbox_write` in `surefoot.database.tables.outbox`).
+
+It goes to the driver as it is: what SQLAlchemy does around a statement costs more than the insert itself.
+"""
 
 from collections.abc import Sequence
+from functools import lru_cache
 
-from sqlalchemy import ARRAY, Connection, Integer, LargeBinary, TextClause, Text, Uuid, bindparam, text
+from sqlalchemy import Connection
+from sqlalchemy.exc import DBAPIError
 
+from surefoot.errors import ConfigurationError
 from surefoot.outbox.entry import Entry
 
-_COLUMNS = {
-    "event_ids": Uuid,
-    "hashes": Integer,
-    "topics": Text,
-    "types": Text,
-    "keys": Text,
-    "bodies": LargeBinary,
-    "headers": Text,
+_TYPES = ("uuid[]", "int[]", "text[]", "text[]", "text[]", "bytea[]", "text[]")
+_PLACEHOLDERS = {
+    "numeric_dollar": [f"${number}" for number in range(1, len(_TYPES) + 1)],
+    "format": ["%s"] * len(_TYPES),
+    "pyformat": ["%s"] * len(_TYPES),
 }
 
 
-def driver_statement(schema: str) -> str:
-    """For asyncpg."""
-    return f"SELECT {schema}.outbox_write($1, $2, $3, $4, $5, $6, $7)"
+@lru_cache
+def statement(schema: str, paramstyle: str = "numeric_dollar") -> str:
+    """For asyncpg, or for whatever style of parameters a SQLAlchemy driver has."""
+    placeholders = _PLACEHOLDERS.get(paramstyle)
+    if placeholders is None:
+        raise ConfigurationError(f"The outbox does not know how to use a driver with {paramstyle} parameters: use asyncpg or psycopg.")
+    casts = ", ".join(f"{place}::{type_}" for place, type_ in zip(placeholders, _TYPES, strict=True))
+    return f"SELECT {schema}.outbox_write({casts})"
 
 
-def session_statement(schema: str) -> TextClause:
-    """For SQLAlchemy, whatever the driver."""
-    names = ", ".join(f":{name}" for name in _COLUMNS)
-    parameters = [bindparam(name, type_=ARRAY(column)) for name, column in _COLUMNS.items()]
-    return text(f"SELECT {schema}.outbox_write({names})").bindparams(*parameters)
-
-
-def columns(entries: Sequence[Entry]) -> list[list[object]]:
+def columns(entries: Sequence[Entry]) -> tuple[list[object], ...]:
     """Rows turned into the arrays the function takes."""
-    return [list(column) for column in zip(*entries, strict=True)]
+    return tuple([list(column) for column in zip(*entries, strict=True)])
 
 
-def write(connection: Connection, statement: TextClause, entries: Sequence[Entry]) -> None:
-    connection.execute(statement, dict(zip(_COLUMNS, columns(entries), strict=True)))
+def write(connection: Connection, schema: str, entries: Sequence[Entry]) -> None:
+    sql = statement(schema, connection.dialect.paramstyle)
+    cursor = connection.connection.cursor()
+    try:
+        cursor.execute(sql, columns(entries))
+    except connection.dialect.loaded_dbapi.Error as error:
+        # As SQLAlchemy itself would have raised it: users catch its IntegrityError, not the driver's.
+        raise DBAPIError.instance(
+            sql, None, error, connection.dialect.loaded_dbapi.Error, dialect=connection.dialect, hide_parameters=True
+        ) from error
+    finally:
+        cursor.close()

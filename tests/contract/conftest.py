@@ -7,8 +7,9 @@ import pytest
 
 from surefoot.log.kafka import KafkaLog
 from surefoot.log.kafka_settings import KafkaSettings
-from surefoot.log.port import EventLog
+from surefoot.log.port import EventLog, Publisher, TopicSpec
 from surefoot.log.postgres import PostgresLog
+from tests.contract.reading import DAY, LIMIT
 
 
 @pytest.fixture(params=[pytest.param("kafka", marks=pytest.mark.kafka), "postgres"])
@@ -21,3 +22,17 @@ async def event_log(request: pytest.FixtureRequest) -> AsyncIterator[EventLog]:
         log = PostgresLog(request.getfixturevalue("database_url"), lease=timedelta(seconds=3))
     yield log
     await log.close()
+
+
+@pytest.fixture
+async def topic(event_log: EventLog, topic_name: str) -> str:
+    """A topic of four partitions."""
+    await event_log.create([TopicSpec(topic_name, partitions=4, retention=DAY, max_record_bytes=LIMIT)])
+    return topic_name
+
+
+@pytest.fixture
+async def publisher(event_log: EventLog) -> AsyncIterator[Publisher]:
+    publisher = await event_log.publisher()
+    yield publisher
+    await publisher.close()

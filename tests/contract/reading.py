@@ -1,14 +1,39 @@
-"""Reading in the contract tests: members that remember what they were told, and polls until something came."""
+"""Writing and reading in the contract tests: members that remember what they were told, polls until something came."""
 
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from datetime import timedelta
 
-from surefoot.log.port import EventLog, StoredRecord, Subscription, TopicPartition
+from surefoot.log.port import EventLog, Record, StoredRecord, Subscription, TopicPartition
 from tests.waiting import eventually
 
 POLL = timedelta(milliseconds=100)
+LIMIT = 100_000
+DAY = timedelta(days=1)
+
+
+def plain(*values: bytes) -> list[Record]:
+    return [Record(b"key", value, []) for value in values]
+
+
+async def stored(log: EventLog, topic: str, partition: int = 0) -> list[bytes | None]:
+    """The values in a partition, all of them, read without a group."""
+    where = TopicPartition(topic, partition)
+    end = (await log.end_offsets(topic))[where]
+    reader = await log.read(topic, {where: 0})
+    values: list[bytes | None] = []
+
+    async def all_of_them() -> bool:
+        found = await reader.poll(timeout=timedelta(milliseconds=200))
+        values.extend(record.value for record in found.get(where, []))
+        return len(values) >= end
+
+    try:
+        await eventually(all_of_them, what=f"{end} records in {where}")
+    finally:
+        await reader.close()
+    return values
 
 
 @dataclass
@@ -35,8 +60,9 @@ class Member:
         self.has -= partitions
         self.told.append("revoked")
 
-    async def poll(self) -> list[StoredRecord]:
-        found = await self.joined.poll(timeout=POLL)
+    async def poll(self, timeout: timedelta = POLL) -> list[StoredRecord]:
+        found = await self.joined.poll(timeout=timeout)
+        assert found.keys() <= self.has, "records of a partition that was not announced"
         records = [record for where in found for record in found[where]]
         self.got += records
         return records

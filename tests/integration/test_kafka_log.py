@@ -17,36 +17,14 @@ from surefoot.log.aiokafka_typed import new_admin, new_topic
 from surefoot.log.kafka import KafkaLog
 from surefoot.log.kafka_publisher import KafkaPublisher
 from surefoot.log.kafka_settings import KafkaSettings
-from surefoot.log.port import Acknowledged, EventLog, Record, Refused, TopicPartition, TopicSpec
+from surefoot.log.port import Acknowledged, Record, Refused, TopicPartition, TopicSpec
 from surefoot.testing.kafka import Broker, LocalKafka
+from tests.contract.reading import DAY, plain, stored
 from tests.waiting import eventually
 
 pytestmark = pytest.mark.kafka
 
-DAY = timedelta(days=1)
 PATIENCE = timedelta(seconds=2)
-
-
-def keyed(*values: bytes) -> list[Record]:
-    return [Record(b"key", value, []) for value in values]
-
-
-async def stored(log: EventLog, topic: str, partition: int = 0) -> list[bytes | None]:
-    where = TopicPartition(topic, partition)
-    end = (await log.end_offsets(topic))[where]
-    reader = await log.read(topic, {where: 0})
-    values: list[bytes | None] = []
-
-    async def all_of_them() -> bool:
-        found = await reader.poll(timeout=timedelta(milliseconds=200))
-        values.extend(record.value for record in found.get(where, []))
-        return len(values) >= end
-
-    try:
-        await eventually(all_of_them, what=f"{end} records in {where}")
-    finally:
-        await reader.close()
-    return values
 
 
 @pytest.fixture
@@ -88,7 +66,7 @@ class TestRefusedByTheBroker:
     async def test_the_culprit_is_found_and_what_is_before_it_is_stored(
         self, log: KafkaLog, publisher: KafkaPublisher, compacted: str
     ) -> None:
-        records = [*keyed(b"0", b"1"), Record(None, b"2", []), *keyed(b"3")]
+        records = [*plain(b"0", b"1"), Record(None, b"2", []), *plain(b"3")]
 
         outcome = await publisher.publish(TopicPartition(compacted, 0), records)
 
@@ -102,7 +80,7 @@ class TestRefusedByTheBroker:
     ) -> None:
         async def lane(partition: int) -> None:
             for n in range(20):
-                assert await publisher.publish(TopicPartition(compacted, partition), keyed(b"%d" % n)) == Acknowledged(
+                assert await publisher.publish(TopicPartition(compacted, partition), plain(b"%d" % n)) == Acknowledged(
                     1
                 )
 
@@ -110,7 +88,7 @@ class TestRefusedByTheBroker:
         for _ in range(5):
             bad = [Record(None, b"bad", [])]
             assert isinstance(await publisher.publish(TopicPartition(compacted, 0), bad), Refused)
-            assert await publisher.publish(TopicPartition(compacted, 0), keyed(b"good")) == Acknowledged(1)
+            assert await publisher.publish(TopicPartition(compacted, 0), plain(b"good")) == Acknowledged(1)
         await lanes
 
         assert await stored(log, compacted, 0) == [b"good"] * 5
@@ -122,13 +100,13 @@ class TestRefusedByTheBroker:
     ) -> None:
         await log.create([TopicSpec(topic_name, 1, DAY, 100_000)])
         where = TopicPartition(topic_name, 0)
-        await publisher.publish(where, keyed(b"warm"))
+        await publisher.publish(where, plain(b"warm"))
         lowered = ConfigResource(ConfigResourceType.TOPIC, topic_name, {"max.message.bytes": "5000"})
         await administer(kafka.address, alter=lowered)
 
         # Small ones that make one batch above the new limit, then one that is above it alone.
         small, large = b"." * 1_000, b"." * 10_000
-        outcome = await publisher.publish(where, keyed(*[small] * 20, large, small))
+        outcome = await publisher.publish(where, plain(*[small] * 20, large, small))
 
         assert isinstance(outcome, Refused)
         assert (outcome.index, outcome.reason) == (20, "too_large")
@@ -161,7 +139,7 @@ class TestOutage:
     async def until_published(self, publisher: KafkaPublisher, value: bytes) -> None:
         async def published() -> bool:
             try:
-                return await publisher.publish(TopicPartition("things", 0), keyed(value)) == Acknowledged(1)
+                return await publisher.publish(TopicPartition("things", 0), plain(value)) == Acknowledged(1)
             except LogUnavailable:
                 return False
 
@@ -171,12 +149,12 @@ class TestOutage:
         self, node: LocalKafka, log: KafkaLog, publisher: KafkaPublisher
     ) -> None:
         where = TopicPartition("things", 0)
-        await publisher.publish(where, keyed(b"before"))
+        await publisher.publish(where, plain(b"before"))
         node.freeze()
         try:
             started = time.monotonic()
             with pytest.raises(LogUnavailable, match="did not answer within 2 s"):
-                await publisher.publish(where, keyed(b"lost or not"))
+                await publisher.publish(where, plain(b"lost or not"))
             assert time.monotonic() - started < PATIENCE.total_seconds() + 0.5
         finally:
             node.thaw()
@@ -192,11 +170,11 @@ class TestOutage:
     ) -> None:
         where = TopicPartition("things", 0)
         acknowledged = [b"%d" % n for n in range(50)]
-        await publisher.publish(where, keyed(*acknowledged))
+        await publisher.publish(where, plain(*acknowledged))
         node.kill()
 
         with pytest.raises(LogUnavailable):
-            await publisher.publish(where, keyed(b"lost"))
+            await publisher.publish(where, plain(b"lost"))
         await asyncio.to_thread(node.start)
         await self.until_published(publisher, b"after")
 
@@ -207,9 +185,9 @@ class TestOutage:
     async def test_a_publisher_whose_broker_is_gone_can_be_closed(
         self, node: LocalKafka, publisher: KafkaPublisher
     ) -> None:
-        await publisher.publish(TopicPartition("things", 0), keyed(b"x"))
+        await publisher.publish(TopicPartition("things", 0), plain(b"x"))
         node.kill()
-        call = asyncio.create_task(publisher.publish(TopicPartition("things", 0), keyed(b"lost")))
+        call = asyncio.create_task(publisher.publish(TopicPartition("things", 0), plain(b"lost")))
         await asyncio.sleep(0)
 
         async with asyncio.timeout(PATIENCE.total_seconds() + 2):
@@ -222,7 +200,7 @@ class TestOutage:
         self, node: LocalKafka, log: KafkaLog, publisher: KafkaPublisher
     ) -> None:
         where = TopicPartition("things", 0)
-        await publisher.publish(where, keyed(b"before"))
+        await publisher.publish(where, plain(b"before"))
         subscription = await log.subscribe("group", ["things"])
         seen: list[bytes | None] = []
 

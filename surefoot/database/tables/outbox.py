@@ -78,7 +78,7 @@ outbox_settings = Table(
 # One round trip writes a transaction's events. Order matters: first the locks, all of them and in sorted order (two
 # transactions that lock in different orders would deadlock), then the rows, whose insert draws their positions. The locks
 # are held until the commit is visible, so within a key position order is commit order. Buckets, not keys, are locked:
-# the server's lock table is of bounded size. The notification is sent only while a relay says it sleeps.
+# the server's lock table is of bounded size. One event, the usual case, takes the short way. The notification is sent only while a relay says it sleeps.
 declare("""
 CREATE FUNCTION {schema}.outbox_write(
     event_ids uuid[], hashes integer[], topics text[], types text[], keys text[], bodies bytea[], headers text[]
@@ -88,14 +88,21 @@ DECLARE
     bucket integer;
 BEGIN
     SELECT shards INTO STRICT shard_count FROM {schema}.outbox_settings;
-    FOR bucket IN SELECT DISTINCT h % 512 FROM unnest(hashes) AS h ORDER BY 1 LOOP
-        PERFORM pg_advisory_xact_lock(1937076838, bucket);
-    END LOOP;
-    INSERT INTO {schema}.outbox_events (event_id, shard, key_hash, topic, event_type, key, body, headers)
-        SELECT e.event_id, e.hash % shard_count, e.hash, e.topic, e.type, e.key, e.body, e.headers::json
-        FROM unnest(event_ids, hashes, topics, types, keys, bodies, headers) WITH ORDINALITY
-             AS e(event_id, hash, topic, type, key, body, headers, n)
-        ORDER BY e.n;
+    IF cardinality(hashes) = 1 THEN
+        PERFORM pg_advisory_xact_lock(1937076838, hashes[1] % 512);
+        INSERT INTO {schema}.outbox_events (event_id, shard, key_hash, topic, event_type, key, body, headers)
+            VALUES (event_ids[1], hashes[1] % shard_count, hashes[1], topics[1], types[1], keys[1], bodies[1],
+                    headers[1]::json);
+    ELSE
+        FOR bucket IN SELECT DISTINCT h % 512 FROM unnest(hashes) AS h ORDER BY 1 LOOP
+            PERFORM pg_advisory_xact_lock(1937076838, bucket);
+        END LOOP;
+        INSERT INTO {schema}.outbox_events (event_id, shard, key_hash, topic, event_type, key, body, headers)
+            SELECT e.event_id, e.hash % shard_count, e.hash, e.topic, e.type, e.key, e.body, e.headers::json
+            FROM unnest(event_ids, hashes, topics, types, keys, bodies, headers) WITH ORDINALITY
+                 AS e(event_id, hash, topic, type, key, body, headers, n)
+            ORDER BY e.n;
+    END IF;
     IF EXISTS (SELECT FROM {schema}.lease_members WHERE scope = 'outbox' AND asleep AND alive_until > now()) THEN
         PERFORM pg_notify('surefoot_outbox', '');
     END IF;

@@ -1,0 +1,64 @@
+"""Readers that sleep are woken; writers notify nobody while nobody sleeps."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from datetime import timedelta
+from typing import Any
+
+import asyncpg
+import pytest
+
+from surefoot.log.port import TopicPartition
+from surefoot.log.postgres import PostgresLog
+from surefoot.log.postgres_publisher import PostgresPublisher
+from tests.contract.reading import plain
+from tests.waiting import eventually
+
+WHERE = TopicPartition("things", 0)
+
+
+@pytest.fixture
+async def heard(database_url: str) -> AsyncIterator[list[str]]:
+    """The notifications that writers send."""
+    heard: list[str] = []
+    listener = await asyncpg.connect(database_url)
+    await listener.add_listener("surefoot_log", lambda *said: heard.append(said[3]))
+    yield heard
+    await listener.close()
+
+
+async def test_writers_notify_nobody_while_nobody_sleeps(
+    publisher: PostgresPublisher, heard: list[str], connection: Any
+) -> None:
+    await publisher.publish(WHERE, plain(b"0"))
+    await connection.execute("SELECT pg_notify('surefoot_log', 'end of test')")
+
+    async def ended() -> bool:
+        return "end of test" in heard
+
+    await eventually(ended, what="the last notification")
+    assert heard == ["end of test"]
+
+
+async def test_a_sleeping_reader_is_woken_long_before_its_next_look(
+    database_url: str, publisher: PostgresPublisher, heard: list[str], connection: Any
+) -> None:
+    patient = PostgresLog(database_url, max_poll_interval=timedelta(minutes=5))
+    subscription = await patient.subscribe("group", ["things"])
+    try:
+        reading = asyncio.create_task(subscription.poll(timeout=timedelta(minutes=5)))
+
+        async def asleep() -> bool:
+            return bool(await connection.fetchval("SELECT bool_and(asleep) FROM surefoot.lease_members"))
+
+        await eventually(asleep, what="the reader sleeps")
+        await publisher.publish(WHERE, plain(b"wake up"))
+        async with asyncio.timeout(10):
+            found = await reading
+
+        assert [record.value for record in found[WHERE]] == [b"wake up"]
+        assert "" in heard
+        assert not await asleep()
+    finally:
+        await subscription.close()
+        await patient.close()
