@@ -60,9 +60,7 @@ async def bare_producer(kafka: str, rows: list[Entry]) -> float:
     try:
         await producer.send_and_wait(topic.name, b"warm")
         began = time.perf_counter()
-        futures = [
-            await producer.send(topic.name, value, key=key, headers=headers) for key, value, headers in records
-        ]
+        futures = [await producer.send(topic.name, value, key=key, headers=headers) for key, value, headers in records]
         await asyncio.gather(*futures)
         return len(records) / (time.perf_counter() - began)
     finally:

@@ -78,11 +78,14 @@ class Ground:
     async def fill(self, rows: list[Entry], *, status: str = "PENDING") -> None:
         """Store rows in one transaction, as if that many had been added."""
         records = [
-            (e.event_id, e.key_hash % 8, e.key_hash, e.topic, e.event_type, e.key, e.body, e.headers, status) for e in rows
+            (e.event_id, e.key_hash % 8, e.key_hash, e.topic, e.event_type, e.key, e.body, e.headers, status)
+            for e in rows
         ]
         names = ["event_id", "shard", "key_hash", "topic", "event_type", "key", "body", "headers", "status"]
         async with self.connection.transaction():
-            if status == "PUBLISHED":  # the check wants a time with it: store as pending first, in a table without readers
+            if (
+                status == "PUBLISHED"
+            ):  # the check wants a time with it: store as pending first, in a table without readers
                 records = [(*record[:-1], "PENDING") for record in records]
             await self.connection.copy_records_to_table(
                 "outbox_events", schema_name="surefoot", records=records, columns=names

@@ -85,7 +85,9 @@ async def _throughput(where: Ground, log: Path, rounds: int, rows: int, say: Say
         worker.append(await textbook(where, 3000))
         bare.append(await bare_producer(where.kafka, batch))
         batch = entries(rows)  # new ids
-        say(f"round {number + 1}: relay {ours[-1]:,.0f} rows/s, textbook {worker[-1]:,.0f}, bare producer {bare[-1]:,.0f}")
+        say(
+            f"round {number + 1}: relay {ours[-1]:,.0f} rows/s, textbook {worker[-1]:,.0f}, bare producer {bare[-1]:,.0f}"
+        )
     return {
         "relay_rows_per_s": round(statistics.median(ours)),
         "textbook_rows_per_s": round(statistics.median(worker)),

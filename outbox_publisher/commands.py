@@ -66,4 +66,6 @@ def _serve_metrics(port: int) -> None:
     try:
         start_http_server(port)
     except OSError as error:
-        raise ConfigurationError(f"Metrics cannot be served on port {port}: {error}. Choose another --metrics-port.") from error
+        raise ConfigurationError(
+            f"Metrics cannot be served on port {port}: {error}. Choose another --metrics-port."
+        ) from error

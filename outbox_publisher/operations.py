@@ -30,7 +30,9 @@ class OutboxRow:
     decision: str | None
 
 
-_COLUMNS = "event_id, position, topic, event_type, key, status, attempts, last_error, created_at, published_at, decision"
+_COLUMNS = (
+    "event_id, position, topic, event_type, key, status, attempts, last_error, created_at, published_at, decision"
+)
 
 
 class Operations:
@@ -42,7 +44,7 @@ class Operations:
     async def find(self, *, status: str, topic: str | None, key: str | None, limit: int) -> list[OutboxRow]:
         found = await self._connection.fetch(
             f"""SELECT {_COLUMNS} FROM {self._table}
-                WHERE status = $1 AND ($2::text IS NULL OR topic = $2) AND ($3::text IS NULL OR key = $3)
+                WHERE status = $1::{self._schema}.outbox_status AND ($2::text IS NULL OR topic = $2) AND ($3::text IS NULL OR key = $3)
                 ORDER BY position LIMIT $4""",
             status,
             topic,
@@ -81,7 +83,7 @@ class Operations:
     async def _decide(self, status: str, event_id: UUID | None, topic: str | None, decision: str) -> int:
         async with self._connection.transaction():
             changed = await self._connection.execute(
-                f"""UPDATE {self._table} SET status = $1, attempts = CASE WHEN $1 = 'PENDING' THEN 0 ELSE attempts END,
+                f"""UPDATE {self._table} SET status = $1::{self._schema}.outbox_status, attempts = CASE WHEN $1::{self._schema}.outbox_status = 'PENDING' THEN 0 ELSE attempts END,
                         next_attempt_at = NULL, decision = concat_ws(E'\\n', decision, $4::text)
                     WHERE status = 'FAILED' AND ($2::uuid IS NULL OR event_id = $2) AND ($3::text IS NULL OR topic = $3)""",
                 status,

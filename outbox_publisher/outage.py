@@ -25,7 +25,9 @@ class Outage:
         if self._failures == 0:
             self._since = time.monotonic()
             self._counter.inc()
-            log.warning(f"{self._what} is away; waiting, nothing is lost and nothing counts as an attempt", error=str(error))
+            log.warning(
+                f"{self._what} is away; waiting, nothing is lost and nothing counts as an attempt", error=str(error)
+            )
         pause = backoff(self._failures, shortest=self._settings.retry_min / 5, longest=self._settings.retry_max / 10)
         self._failures += 1
         try:

@@ -129,11 +129,15 @@ async def _not_failed(verbs: Operations, event_id: UUID) -> ConfigurationError:
     found = await verbs.get(event_id)
     if found is None:
         return _no_such_row(event_id)
-    return ConfigurationError(f"The event {event_id} is {found[0].status}, not FAILED: there is nothing to decide. It was left as it is.")
+    return ConfigurationError(
+        f"The event {event_id} is {found[0].status}, not FAILED: there is nothing to decide. It was left as it is."
+    )
 
 
 def _no_such_row(event_id: UUID) -> ConfigurationError:
-    return ConfigurationError(f"There is no event {event_id} in this outbox. `surefoot outbox list` shows those that FAILED.")
+    return ConfigurationError(
+        f"There is no event {event_id} in this outbox. `surefoot outbox list` shows those that FAILED."
+    )
 
 
 def _decision(what: str, by: str, reason: str) -> str:
@@ -144,7 +148,9 @@ def _uuid(text: str) -> UUID:
     try:
         return UUID(text)
     except ValueError:
-        raise ConfigurationError(f"{text!r} is not an event id: those are UUIDs, as `surefoot outbox list` shows them.") from None
+        raise ConfigurationError(
+            f"{text!r} is not an event id: those are UUIDs, as `surefoot outbox list` shows them."
+        ) from None
 
 
 def _print_row(row: OutboxRow, waiting: int) -> None:
@@ -153,6 +159,8 @@ def _print_row(row: OutboxRow, waiting: int) -> None:
     if row.last_error:
         console.print(row.last_error, markup=False)
     console.print(f"topic {row.topic}, key {row.key}; {behind} events wait behind it on this key", markup=False)
-    console.print(f"created {row.created_at:%Y-%m-%d %H:%M:%S%z}, published {row.published_at or 'never'}", markup=False)
+    console.print(
+        f"created {row.created_at:%Y-%m-%d %H:%M:%S%z}, published {row.published_at or 'never'}", markup=False
+    )
     if row.decision:
         console.print(row.decision, markup=False)

@@ -1,12 +1,11 @@
 """When lanes rest, how long, and when the relay says that it sleeps.
 
 While events come, lanes poll by themselves and writers send no notifications. When every lane has found nothing for a
-while the relay says so in the database, looks once more (a writer may have committed in between), and then waits for a
-notification or for the longest pause, whichever is first.
+while the relay says that it sleeps, and a lane waits for the bell or for the longest pause, whichever is first.
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from datetime import timedelta
 
 from outbox_publisher.policy import next_pause
@@ -14,7 +13,7 @@ from outbox_publisher.policy import next_pause
 
 class Pacer:
     def __init__(
-        self, *, lanes: int, shortest: timedelta, longest: timedelta, say_asleep: Callable[[bool], Awaitable[None]]
+        self, *, lanes: int, shortest: timedelta, longest: timedelta, say_asleep: Callable[[bool], None]
     ) -> None:
         self._shortest = shortest
         self._longest = longest
@@ -30,24 +29,14 @@ class Pacer:
 
     async def rest(self, lane: int, found: int) -> None:
         """Rest after a round that was not full."""
-        self._pauses[lane] = next_pause(
-            self._pauses[lane], found=found, shortest=self._shortest, longest=self._longest
-        )
-        if found and self._asleep:
-            self._asleep = False
-            await self._say_asleep(False)
-        elif not self._asleep and all(pause >= self._longest for pause in self._pauses):
-            self._asleep = True
-            await self._say_asleep(True)
-            self.wake()  # one more look by every lane: what was committed before we said so
-            return
+        self._pauses[lane] = next_pause(self._pauses[lane], found=found, shortest=self._shortest, longest=self._longest)
+        asleep = all(pause >= self._longest for pause in self._pauses)
+        if asleep != self._asleep:
+            self._asleep = asleep
+            self._say_asleep(asleep)
         event = self._awake[lane]
         try:
             await asyncio.wait_for(event.wait(), self._pauses[lane].total_seconds())
         except TimeoutError:
             return
         event.clear()
-
-    def forget(self) -> None:
-        """The connection we said it on is gone: say it anew when it is time."""
-        self._asleep = False

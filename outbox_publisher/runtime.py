@@ -12,6 +12,7 @@ from collections.abc import Awaitable, Callable
 
 import structlog
 
+from outbox_publisher.doorbell import Doorbell
 from outbox_publisher.housekeeping import keep_house
 from outbox_publisher.lane import Lane
 from outbox_publisher.metrics import DATABASE_OUTAGES, LOG_OUTAGES
@@ -20,7 +21,14 @@ from outbox_publisher.ownership import Ownership
 from outbox_publisher.pacer import Pacer
 from outbox_publisher.settings import RelaySettings
 from outbox_publisher.store import SESSION_SETTINGS, RelayStore
-from surefoot.database.connection import Connection, close_quietly, connect, explain, is_database_error, is_missing_table
+from surefoot.database.connection import (
+    Connection,
+    close_quietly,
+    connect,
+    explain,
+    is_database_error,
+    is_missing_table,
+)
 from surefoot.database.leases import Leases
 from surefoot.errors import LogUnavailable
 from surefoot.log.port import EventLog, Publisher
@@ -28,7 +36,6 @@ from surefoot.telemetry.alerts import Alerts
 
 log = structlog.get_logger("surefoot.relay")
 SCOPE = "outbox"
-CHANNEL = "surefoot_outbox"
 
 
 def relay_name() -> str:
@@ -37,16 +44,23 @@ def relay_name() -> str:
 
 
 class Relay:
-    def __init__(self, database_url: str, event_log: EventLog, settings: RelaySettings, name: str | None = None) -> None:
+    def __init__(
+        self, database_url: str, event_log: EventLog, settings: RelaySettings, name: str | None = None
+    ) -> None:
         self.name = name or relay_name()
         self._url = database_url
         self._log = event_log
         self._settings = settings
         self._stopping = asyncio.Event()
         self._lanes_done = asyncio.Event()
-        self._leases: Leases | None = None
         self._pacer = Pacer(
-            lanes=settings.lanes, shortest=settings.poll_min, longest=settings.poll_max, say_asleep=self._say_asleep
+            lanes=settings.lanes,
+            shortest=settings.poll_min,
+            longest=settings.poll_max,
+            say_asleep=lambda asleep: self._doorbell.set_asleep(asleep),
+        )
+        self._doorbell = Doorbell(
+            self._pacer.wake, schema=settings.db_schema, lease=settings.lease, heartbeat=settings.heartbeat
         )
         self._ownership = Ownership(lanes=settings.lanes, on_gain=self._pacer.wake)
         self._alerts = Alerts(settings.alert_webhook)
@@ -112,20 +126,14 @@ class Relay:
         await self._surviving(work, self._stopping, SESSION_SETTINGS)
 
     async def _heartbeat(self, connection: Connection) -> None:
-        self._leases = Leases(
+        leases = Leases(
             connection, scope=SCOPE, member=self.name, lease=self._settings.lease, schema=self._settings.db_schema
         )
-        self._pacer.forget()
-        await self._ownership.run(self._leases, self._settings.heartbeat, self._lanes_done)
-        await self._leases.leave()
+        await self._ownership.run(leases, self._settings.heartbeat, self._lanes_done)
+        await leases.leave()
 
     async def _listen(self, connection: Connection) -> None:
-        await connection.add_listener(CHANNEL, lambda *_: self._pacer.wake())
-        await self._stopping.wait()
-
-    async def _say_asleep(self, asleep: bool) -> None:
-        if self._leases is not None:
-            await self._leases.set_asleep(asleep)
+        await self._doorbell.listen(connection, self._stopping)
 
     async def _surviving(
         self,

@@ -149,5 +149,5 @@ def refused_statement(schema: str) -> str:
     return f"""
         UPDATE {schema}.outbox_events
         SET attempts = attempts + 1, last_error = $3, next_attempt_at = now() + $4::interval,
-            status = CASE WHEN $4::interval IS NULL THEN 'FAILED' ELSE 'PENDING' END
+            status = CASE WHEN $4::interval IS NULL THEN 'FAILED' ELSE 'PENDING' END::{schema}.outbox_status
         WHERE shard = $1 AND position = $2 AND status = 'PENDING'"""

@@ -63,5 +63,7 @@ async def _keep_running(name: str, url: str, directory: Path, stopping: asyncio.
         if stopping.is_set():
             await child.stop()
         else:
-            console.print(f"{name} ended with code {child.process.returncode}; starting it again (see {child.log})", markup=False)
+            console.print(
+                f"{name} ended with code {child.process.returncode}; starting it again (see {child.log})", markup=False
+            )
             await asyncio.wait({waiting}, timeout=RESTART_PAUSE_S)

@@ -164,4 +164,6 @@ def _report(shop: Shop, watch: Watch, findings: list[Finding]) -> None:
     for finding in findings[:10]:
         console.print(f"[red]✗[/] {finding.sentence}")
     if not findings:
-        console.print("[bold green]✓[/] Nothing was lost, nothing was invented, every key is in the order of its commits.")
+        console.print(
+            "[bold green]✓[/] Nothing was lost, nothing was invented, every key is in the order of its commits."
+        )

@@ -44,7 +44,9 @@ def check_version(found: str | None, newest: str) -> Finding:
         return Finding(
             "error", f"The schema is at version {found}, newer than this program ({newest}).", "Update Surefoot here."
         )
-    return Finding("error", f"The schema is at version {found}, this program needs {newest}.", "Run: surefoot migrate --database …")
+    return Finding(
+        "error", f"The schema is at version {found}, this program needs {newest}.", "Run: surefoot migrate --database …"
+    )
 
 
 def check_outbox(facts: OutboxFacts) -> list[Finding]:
@@ -79,7 +81,9 @@ def _clock(facts: OutboxFacts) -> Finding:
 
 def _relays(facts: OutboxFacts) -> Finding:
     if facts.relays == 0:
-        return Finding("warning", "No relay is running: events wait in the outbox.", "Start one: surefoot relay --database …")
+        return Finding(
+            "warning", "No relay is running: events wait in the outbox.", "Start one: surefoot relay --database …"
+        )
     if facts.unowned_shards:
         return Finding(
             "warning",
@@ -96,7 +100,9 @@ def _oldest(facts: OutboxFacts) -> Finding:
     if facts.oldest_pending < OLD_ROW:
         return Finding("ok", f"The oldest unpublished event has waited {waited}.")
     return Finding(
-        "warning", f"The oldest unpublished event has waited {waited}.", "See `surefoot outbox list` and the relays' logs."
+        "warning",
+        f"The oldest unpublished event has waited {waited}.",
+        "See `surefoot outbox list` and the relays' logs.",
     )
 
 

@@ -24,7 +24,9 @@ def tail(
     kafka: Kafka = None,
     database: Database = None,
     schema: Schema = DEFAULT_SCHEMA,
-    from_start: Annotated[bool, typer.Option("--from-start", help="Begin with the oldest record that is kept.")] = False,
+    from_start: Annotated[
+        bool, typer.Option("--from-start", help="Begin with the oldest record that is kept.")
+    ] = False,
     follow: Annotated[bool, typer.Option(help="Go on until Ctrl-C, or stop at the end.")] = True,
 ) -> None:
     """Print a topic's events as they are published: offset, type, key and data, one line each."""
@@ -32,7 +34,9 @@ def tail(
     async def work() -> None:
         async with event_log(kafka, database, schema) as log:
             if topic not in await log.describe([topic]):
-                raise ConfigurationError(f"The log has no topic {topic!r}. `surefoot topics create` makes those of the catalogue.")
+                raise ConfigurationError(
+                    f"The log has no topic {topic!r}. `surefoot topics create` makes those of the catalogue."
+                )
             ends = await log.end_offsets(topic)
             reader = await log.read(topic, {where: 0 for where in ends} if from_start else ends)
             try:

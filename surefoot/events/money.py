@@ -6,7 +6,7 @@ is refused by its type, before its value is looked at: 19.99 is already wrong wh
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from decimal import Context, Decimal, Inexact, InvalidOperation
 from typing import Any, NoReturn, Self
 
@@ -32,11 +32,10 @@ class CurrencyMismatch(SurefootError, TypeError):
     """Amounts in different currencies cannot be added or compared: convert one of them first."""
 
 
-@dataclass(frozen=True, slots=True, init=False)
+@dataclass(frozen=True, slots=True, init=False, repr=False)
 class Money:
-    amount: Decimal
     currency: str
-    minor_units: int = field(repr=False, compare=False)
+    minor_units: int
 
     def __init__(self, amount: Decimal | int, currency: str) -> None:
         if isinstance(amount, bool) or not isinstance(amount, Decimal | int):
@@ -54,7 +53,7 @@ class Money:
             ) from None
         except InvalidOperation:
             raise InvalidMoney(_OUT_OF_RANGE) from None
-        self._fill(int(exact.scaleb(digits, context=_EXACT)), digits, currency)
+        self._fill(int(exact.scaleb(digits, context=_EXACT)), currency)
 
     @classmethod
     def minor(cls, minor_units: int, currency: str) -> Self:
@@ -62,15 +61,23 @@ class Money:
         if type(minor_units) is not int:
             _refuse(minor_units)
         money = object.__new__(cls)
-        money._fill(minor_units, _digits(currency), currency)
+        _digits(currency)
+        money._fill(minor_units, currency)
         return money
 
-    def _fill(self, minor_units: int, digits: int, currency: str) -> None:
+    def _fill(self, minor_units: int, currency: str) -> None:
         if not -MAX_MINOR_UNITS <= minor_units <= MAX_MINOR_UNITS:
             raise InvalidMoney(_OUT_OF_RANGE)
-        object.__setattr__(self, "amount", Decimal(minor_units).scaleb(-digits, context=_EXACT))
         object.__setattr__(self, "currency", currency)
         object.__setattr__(self, "minor_units", minor_units)
+
+    @property
+    def amount(self) -> Decimal:
+        """With exactly the currency's decimals."""
+        return Decimal(self.minor_units).scaleb(-MINOR_UNIT_DIGITS[self.currency], context=_EXACT)
+
+    def __repr__(self) -> str:
+        return f"Money(amount={self.amount!r}, currency={self.currency!r})"
 
     def __add__(self, other: "Money") -> "Money":
         return Money.minor(self.minor_units + _same_currency(self, other), self.currency)

@@ -76,7 +76,8 @@ def is_json(media_type: str | None) -> bool:
 
 def format_time(time: datetime) -> str:
     """RFC 3339 in UTC, always with microseconds, so that times compare as text."""
-    return time.astimezone(UTC).isoformat(timespec="microseconds").removesuffix("+00:00") + "Z"
+    in_utc = time if time.tzinfo is UTC else time.astimezone(UTC)
+    return in_utc.isoformat(timespec="microseconds")[:-6] + "Z"
 
 
 def parse_time(text: str) -> datetime | None:

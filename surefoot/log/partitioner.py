@@ -5,8 +5,11 @@ other languages and by us land in the same partition. The outbox uses the same h
 partitions, a shard's batch goes to one partition of a topic, and batches are large.
 """
 
+from struct import Struct
+
 _MASK = 0xFFFFFFFF
 _M = 0x5BD1E995
+_WORD = Struct("<I")
 
 
 def key_hash(key: bytes) -> int:
@@ -14,8 +17,8 @@ def key_hash(key: bytes) -> int:
     length = len(key)
     h = (0x9747B28C ^ length) & _MASK
     whole = length & ~3
-    for i in range(0, whole, 4):
-        k = int.from_bytes(key[i : i + 4], "little") * _M & _MASK
+    for (word,) in _WORD.iter_unpack(key[:whole]):
+        k = word * _M & _MASK
         k ^= k >> 24
         h = (h * _M & _MASK) ^ (k * _M & _MASK)
     rest = length - whole

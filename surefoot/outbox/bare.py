@@ -18,7 +18,7 @@ from surefoot.database.connection import Connection
 from surefoot.errors import InvalidEvent
 from surefoot.events import Event, EventData
 from surefoot.outbox.entry import Entry
-from surefoot.outbox.write import columns, statement
+from surefoot.outbox.write import statement
 
 T = TypeVar("T", bound=EventData)
 Prepare = Callable[..., tuple[Event[T], Entry]]
@@ -27,10 +27,10 @@ Prepare = Callable[..., tuple[Event[T], Entry]]
 class OutboxTransaction:
     """What `outbox.transaction` gives you."""
 
-    def __init__(self, connection: Connection, prepare: Prepare[EventData], statement: str) -> None:
+    def __init__(self, connection: Connection, prepare: Prepare[EventData], schema: str) -> None:
         self.connection = connection
         self._prepare = prepare
-        self._statement = statement
+        self._schema = schema
         self._entries: list[Entry] = []
         self._own_rollbacks = 0
         self._seen_rollbacks = 0
@@ -73,14 +73,15 @@ class OutboxTransaction:
                 "A savepoint was rolled back inside outbox.transaction(), and its events cannot be told from the others. "
                 "Use `async with tx.savepoint():` instead of connection.transaction() there. Nothing was committed."
             )
-        await self.connection.execute(self._statement, *columns(self._entries))
+        sql, values = statement(self._schema, self._entries)
+        await self.connection.execute(sql, *values)
 
 
 @asynccontextmanager
 async def transaction(
     connection: Connection, prepare: Prepare[EventData], schema: str
 ) -> AsyncIterator[OutboxTransaction]:
-    tx = OutboxTransaction(connection, prepare, statement(schema))
+    tx = OutboxTransaction(connection, prepare, schema)
     connection.add_query_logger(tx._watch)
     try:
         async with connection.transaction():

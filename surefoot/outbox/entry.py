@@ -2,7 +2,6 @@
 
 from dataclasses import replace
 from typing import NamedTuple, TypeVar
-from uuid import UUID
 
 import orjson
 
@@ -16,6 +15,7 @@ from surefoot.telemetry.tracing import current_trace
 T = TypeVar("T", bound=EventData)
 
 DEFAULT_MAX_BYTES = 1024 * 1024
+UUID_BYTES = 16
 
 
 class Entry(NamedTuple):
@@ -31,16 +31,27 @@ class Entry(NamedTuple):
 
 
 def as_event(
-    what: T | Event[T], *, key: str | None = None, caused_by: Event[EventData] | None = None, correlation_id: str | None = None
+    what: T | Event[T],
+    *,
+    key: str | None = None,
+    caused_by: Event[EventData] | None = None,
+    correlation_id: str | None = None,
 ) -> Event[T]:
     """Data becomes an event, with the trace it is written in; an event is taken as it is."""
     traceparent, tracestate = current_trace()
     if isinstance(what, Event):
         if key is not None or caused_by is not None or correlation_id is not None:
-            raise InvalidEvent("Key, cause and correlation are part of an Event: give them when you make it, or add the data alone.")
+            raise InvalidEvent(
+                "Key, cause and correlation are part of an Event: give them when you make it, or add the data alone."
+            )
         return what if what.traceparent else replace(what, traceparent=traceparent, tracestate=tracestate)
     return new_event(
-        what, key=key, caused_by=caused_by, correlation_id=correlation_id, traceparent=traceparent, tracestate=tracestate
+        what,
+        key=key,
+        caused_by=caused_by,
+        correlation_id=correlation_id,
+        traceparent=traceparent,
+        tracestate=tracestate,
     )
 
 
@@ -62,9 +73,10 @@ def entry_of(event: Event[T], *, max_bytes: int = DEFAULT_MAX_BYTES) -> Entry:
 
 def _checked(event_id: str) -> str:
     try:
-        UUID(event_id)
+        if len(bytes.fromhex(event_id.replace("-", ""))) == UUID_BYTES:
+            return event_id
     except ValueError:
-        raise InvalidEvent(
-            f"{event_id!r} cannot be the id of an event in the outbox: it has to be a UUID. Leave it out to get one."
-        ) from None
-    return event_id
+        pass
+    raise InvalidEvent(
+        f"{event_id!r} cannot be the id of an event in the outbox: it has to be a UUID. Leave it out to get one."
+    )

@@ -5,6 +5,7 @@ with it, however it ends; what is left when the outermost transaction commits is
 """
 
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from sqlalchemy import Connection, event
 from sqlalchemy.ext.asyncio import AsyncSession
@@ -17,8 +18,7 @@ from surefoot.outbox.write import write
 _KEY = "surefoot.outbox"
 
 
-@dataclass(frozen=True, slots=True)
-class _Buffered:
+class _Buffered(NamedTuple):
     transaction: SessionTransaction
     schema: str
     entry: Entry
@@ -39,11 +39,11 @@ class _Buffer:
 def buffer(session: AsyncSession | Session, entry: Entry, schema: str) -> None:
     """Keep an entry until the session's transaction commits."""
     sync = session.sync_session if isinstance(session, AsyncSession) else session
-    if not sync.in_transaction():
-        sync.begin()  # what session.add() would do
-    transaction = sync.get_nested_transaction() or sync.get_transaction()
-    assert transaction is not None
-    sync.info.setdefault(_KEY, _Buffer()).events.append(_Buffered(transaction, schema, entry))
+    transaction = sync.get_nested_transaction() or sync.get_transaction() or sync.begin()  # as session.add() would
+    in_hand = sync.info.get(_KEY)
+    if in_hand is None:
+        in_hand = sync.info[_KEY] = _Buffer()
+    in_hand.events.append(_Buffered(transaction, schema, entry))
 
 
 @event.listens_for(Session, "before_commit")

@@ -52,7 +52,9 @@ class Alerts:
                     response = await client.post(webhook, json=body)
                     response.raise_for_status()
                 except httpx.HTTPError as error:
-                    log.warning("the alert webhook did not take it", alert=alert.code, error=str(error), attempt=attempt + 1)
+                    log.warning(
+                        "the alert webhook did not take it", alert=alert.code, error=str(error), attempt=attempt + 1
+                    )
                     await asyncio.sleep(2**attempt)
                 else:
                     return

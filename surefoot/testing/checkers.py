@@ -77,7 +77,9 @@ def out_of_order(committed: Iterable[Committed], seen: Sequence[Seen]) -> list[F
         if actual != wanted:
             at = next(n for n, (is_, should) in enumerate(zip(actual, wanted, strict=True)) if is_ != should)
             findings.append(
-                Finding("out_of_order", f"key {key}: number {at + 1} in the log is {actual[at]}, should be {wanted[at]}")
+                Finding(
+                    "out_of_order", f"key {key}: number {at + 1} in the log is {actual[at]}, should be {wanted[at]}"
+                )
             )
     return findings
 

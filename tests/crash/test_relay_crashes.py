@@ -91,7 +91,9 @@ async def freeze_one_and_let_another_claim(
     second = await start(failpoints="relay.claimed=stop")
     await second.stopped()
     first.signal(signal.SIGCONT)
-    await eventually(lambda: has_tried_to_mark(first, connection), what="the first relay has tried to mark", within_s=20)
+    await eventually(
+        lambda: has_tried_to_mark(first, connection), what="the first relay has tried to mark", within_s=20
+    )
 
 
 async def has_tried_to_mark(relay: RelayProcess, connection: asyncpg.Connection) -> bool:
@@ -99,7 +101,9 @@ async def has_tried_to_mark(relay: RelayProcess, connection: asyncpg.Connection)
 
 
 async def owns_everything(connection: asyncpg.Connection, relay: RelayProcess) -> bool:
-    rows = await connection.fetch("SELECT DISTINCT owner FROM surefoot.leases WHERE scope = 'outbox' AND lease_until > now()")
+    rows = await connection.fetch(
+        "SELECT DISTINCT owner FROM surefoot.leases WHERE scope = 'outbox' AND lease_until > now()"
+    )
     owners = [row["owner"] for row in rows]
     return len(owners) == 1 and f"-{relay.pid}-" in owners[0]
 

@@ -45,7 +45,9 @@ def own_postgres(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EmbeddedP
 
 
 @pytest.fixture
-async def relays(own_postgres: EmbeddedPostgres, own_broker: LocalKafka, tmp_path: Path) -> AsyncIterator[list[RelayProcess]]:
+async def relays(
+    own_postgres: EmbeddedPostgres, own_broker: LocalKafka, tmp_path: Path
+) -> AsyncIterator[list[RelayProcess]]:
     await migrate(own_postgres.url)
     log = KafkaLog(KafkaSettings(bootstrap_servers=own_broker.address))
     await log.create([spec(TOPIC)])

@@ -40,7 +40,9 @@ async def test_two_poison_records_among_ten_thousand(
     await start()
     await eventually(settled, what="two are FAILED, the four behind them wait, all others are published", within_s=60)
 
-    failed = {row["event_id"]: row for row in await connection.fetch("SELECT * FROM surefoot.outbox WHERE status = 'FAILED'")}
+    failed = {
+        row["event_id"]: row for row in await connection.fetch("SELECT * FROM surefoot.outbox WHERE status = 'FAILED'")
+    }
     assert failed.keys() == {large, lost}
     assert "2,097" in failed[large]["last_error"]
     assert "no topic 'no.such.topic'" in failed[lost]["last_error"]

@@ -85,7 +85,7 @@ async def test_a_sleeping_relay_is_woken_by_a_writer(
     database_url: str, connection: asyncpg.Connection, log: EventLog, topic: str
 ) -> None:
     async def asleep() -> bool:
-        return bool(await connection.fetchval("SELECT asleep FROM surefoot.lease_members WHERE scope = 'outbox'"))
+        return bool(await connection.fetchval("SELECT asleep_until > now() FROM surefoot.outbox_settings"))
 
     # It would look by itself only after a minute: if the event arrives sooner, the writer woke it.
     long = {"poll_max": timedelta(seconds=60), "poll_min": timedelta(seconds=30)}
@@ -180,7 +180,9 @@ async def test_an_alert_is_posted_for_a_row_that_fails(
 
     async def take(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         head = await reader.readuntil(b"\r\n\r\n")
-        length = next(int(line.split(b":")[1]) for line in head.split(b"\r\n") if line.lower().startswith(b"content-length"))
+        length = next(
+            int(line.split(b":")[1]) for line in head.split(b"\r\n") if line.lower().startswith(b"content-length")
+        )
         posted.put_nowait(await reader.readexactly(length))
         writer.write(b"HTTP/1.1 204 No Content\r\nConnection: close\r\n\r\n")
         await writer.drain()

@@ -33,9 +33,7 @@ def test_an_event_of_no_transaction_is_invented() -> None:
 
 def test_two_events_of_a_key_the_wrong_way_round_are_out_of_order() -> None:
     swapped = [Seen("b", "k", 0, 0), Seen("a", "k", 0, 1), Seen("b", "k", 0, 2), Seen("c", "l", 1, 0)]
-    assert out_of_order(COMMITTED, swapped) == [
-        Finding("out_of_order", "key k: number 1 in the log is b, should be a")
-    ]
+    assert out_of_order(COMMITTED, swapped) == [Finding("out_of_order", "key k: number 1 in the log is b, should be a")]
 
 
 def test_a_missing_event_is_not_also_called_out_of_order() -> None:

@@ -9,6 +9,9 @@ down_revision = None
 
 STATEMENTS = [
     """
+    CREATE TYPE {schema}.outbox_status AS ENUM ('PENDING', 'PUBLISHED', 'FAILED', 'RELEASED')
+    """,
+    """
     CREATE TABLE {schema}.lease_members (
         scope TEXT NOT NULL,
         member TEXT NOT NULL,
@@ -95,16 +98,14 @@ STATEMENTS = [
         key TEXT NOT NULL,
         body BYTEA,
         headers JSON NOT NULL,
-        status TEXT DEFAULT 'PENDING' NOT NULL,
+        status {schema}.outbox_status DEFAULT 'PENDING' NOT NULL,
         attempts SMALLINT DEFAULT 0 NOT NULL,
         next_attempt_at TIMESTAMP WITH TIME ZONE,
         last_error TEXT,
         created_at TIMESTAMP WITH TIME ZONE DEFAULT now() NOT NULL,
         published_at TIMESTAMP WITH TIME ZONE,
         decision TEXT,
-        PRIMARY KEY (event_id),
-        CONSTRAINT outbox_events_status CHECK (status IN ('PENDING', 'PUBLISHED', 'FAILED', 'RELEASED')),
-        CONSTRAINT outbox_events_published_at CHECK ((status = 'PUBLISHED') = (published_at IS NOT NULL))
+        PRIMARY KEY (event_id)
     )
      WITH (autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 50000)
     """,
@@ -142,16 +143,21 @@ STATEMENTS = [
     CREATE TABLE {schema}.outbox_settings (
         "only" INTEGER DEFAULT 1 NOT NULL,
         shards SMALLINT NOT NULL,
+        asleep_until TIMESTAMP WITH TIME ZONE DEFAULT '-infinity'::timestamptz NOT NULL,
         PRIMARY KEY ("only"),
         CONSTRAINT outbox_settings_one_row CHECK ("only" = 1),
         CONSTRAINT outbox_settings_shards CHECK (shards BETWEEN 1 AND 1024)
     )
+     WITH (fillfactor = 50)
     """,
     """
     COMMENT ON COLUMN {schema}.outbox_settings."only" IS 'there is one row'
     """,
     """
     COMMENT ON COLUMN {schema}.outbox_settings.shards IS 'fixed once there is data: changing it splits keys'
+    """,
+    """
+    COMMENT ON COLUMN {schema}.outbox_settings.asleep_until IS 'while this lies ahead a relay sleeps, and writers send it a notification'
     """,
     """
     CREATE TABLE {schema}.log_partitions (
@@ -175,26 +181,19 @@ STATEMENTS = [
         event_ids uuid[], hashes integer[], topics text[], types text[], keys text[], bodies bytea[], headers text[]
     ) RETURNS void LANGUAGE plpgsql AS $function$
     DECLARE
-        shard_count integer;
+        settings {schema}.outbox_settings;
         bucket integer;
     BEGIN
-        SELECT shards INTO STRICT shard_count FROM {schema}.outbox_settings;
-        IF cardinality(hashes) = 1 THEN
-            PERFORM pg_advisory_xact_lock(1937076838, hashes[1] % 512);
-            INSERT INTO {schema}.outbox_events (event_id, shard, key_hash, topic, event_type, key, body, headers)
-                VALUES (event_ids[1], hashes[1] % shard_count, hashes[1], topics[1], types[1], keys[1], bodies[1],
-                        headers[1]::json);
-        ELSE
-            FOR bucket IN SELECT DISTINCT h % 512 FROM unnest(hashes) AS h ORDER BY 1 LOOP
-                PERFORM pg_advisory_xact_lock(1937076838, bucket);
-            END LOOP;
-            INSERT INTO {schema}.outbox_events (event_id, shard, key_hash, topic, event_type, key, body, headers)
-                SELECT e.event_id, e.hash % shard_count, e.hash, e.topic, e.type, e.key, e.body, e.headers::json
-                FROM unnest(event_ids, hashes, topics, types, keys, bodies, headers) WITH ORDINALITY
-                     AS e(event_id, hash, topic, type, key, body, headers, n)
-                ORDER BY e.n;
-        END IF;
-        IF EXISTS (SELECT FROM {schema}.lease_members WHERE scope = 'outbox' AND asleep AND alive_until > now()) THEN
+        SELECT * INTO STRICT settings FROM {schema}.outbox_settings;
+        FOR bucket IN SELECT DISTINCT h % 512 FROM unnest(hashes) AS h ORDER BY 1 LOOP
+            PERFORM pg_advisory_xact_lock(1937076838, bucket);
+        END LOOP;
+        INSERT INTO {schema}.outbox_events (event_id, shard, key_hash, topic, event_type, key, body, headers)
+            SELECT e.event_id, e.hash % settings.shards, e.hash, e.topic, e.type, e.key, e.body, e.headers::json
+            FROM unnest(event_ids, hashes, topics, types, keys, bodies, headers) WITH ORDINALITY
+                 AS e(event_id, hash, topic, type, key, body, headers, n)
+            ORDER BY e.n;
+        IF settings.asleep_until > now() THEN
             PERFORM pg_notify('surefoot_outbox', '');
         END IF;
     END
