@@ -12,7 +12,8 @@ from surefoot.outbox.entry import Entry
 
 
 async def textbook(where: Ground, rows: int) -> float:
-    """Rows per second of the usual worker: 100 rows FOR UPDATE SKIP LOCKED, one send and one update each, again at once."""
+    """Rows per second of the usual worker: 100 rows FOR UPDATE SKIP LOCKED, one send and one update each, again at
+    once."""
     producer = AIOKafkaProducer(bootstrap_servers=where.kafka, acks="all", enable_idempotence=True)
     await producer.start()
     connection = await asyncpg.connect(where.url)
@@ -22,7 +23,8 @@ async def textbook(where: Ground, rows: int) -> float:
         while done < rows:
             async with connection.transaction():
                 batch = await connection.fetch(
-                    "SELECT event_id, key, key_hash, body, headers FROM surefoot.outbox_events WHERE status = 'PENDING' "
+                    "SELECT event_id, key, key_hash, body, headers FROM surefoot.outbox_events "
+                    "WHERE status = 'PENDING' "
                     "ORDER BY shard, position LIMIT 100 FOR UPDATE SKIP LOCKED"
                 )
                 for row in batch:
@@ -35,7 +37,8 @@ async def textbook(where: Ground, rows: int) -> float:
                         partition=row["key_hash"] % PARTITIONS,
                     )
                     await connection.execute(
-                        "UPDATE surefoot.outbox_events SET status = 'PUBLISHED', published_at = now() WHERE event_id = $1",
+                        "UPDATE surefoot.outbox_events SET status = 'PUBLISHED', published_at = now() "
+                        "WHERE event_id = $1",
                         row["event_id"],
                     )
             done += len(batch)

@@ -1,4 +1,6 @@
-"""What the relay bench runs on: a Postgres, a Kafka, rows as `outbox.add` writes them, and the real relay as a process."""
+"""What the relay bench runs on: a Postgres, a Kafka, rows as `outbox.add` writes them, and the real relay as a
+process.
+"""
 
 import asyncio
 import os
@@ -92,7 +94,8 @@ class Ground:
             )
             if status == "PUBLISHED":
                 await self.connection.execute(
-                    "UPDATE surefoot.outbox_events SET status = 'PUBLISHED', published_at = now() WHERE status = 'PENDING'"
+                    "UPDATE surefoot.outbox_events SET status = 'PUBLISHED', published_at = now() "
+                    "WHERE status = 'PENDING'"
                 )
             await self.connection.execute("SELECT pg_notify('surefoot_outbox', '')")
 
@@ -102,7 +105,7 @@ class Ground:
             "SELECT EXISTS (SELECT FROM surefoot.outbox_events WHERE status = 'PENDING' AND shard = ANY "
             "('{0,1,2,3,4,5,6,7}'))"
         )
-        while await statement.fetchval():
+        while await statement.fetchval():  # noqa: ASYNC110  # the rows change in another process
             await asyncio.sleep(0.005)
 
     async def clear(self) -> None:

@@ -1,4 +1,7 @@
-"""From the commit of a transaction to a reader of the topic, at a steady rate. The reader's own time is in the figure."""
+"""From the commit of a transaction to a reader of the topic, at a steady rate.
+
+The reader's own time is in the figure.
+"""
 
 import asyncio
 import time

@@ -1,4 +1,4 @@
-"""What `outbox.add` adds to a transaction that inserts one domain row and commits: the same work with and without it."""
+"""What `outbox.add` adds to a transaction that inserts one domain row and commits: the same with and without it."""
 
 import asyncio
 import time

@@ -4,8 +4,8 @@ Everything is a ratio inside the run or a median over its rounds; the machine's 
 `bench/results/relay.json` and a plot.
 """
 
-import asyncio
 import json
+import os
 import platform
 import statistics
 import tempfile
@@ -24,6 +24,7 @@ from bench.baselines import bare_producer, textbook
 from bench.ground import Ground, entries, ground, relay, rss_mb, servers
 from bench.latency import latencies_ms
 from bench.plot import plot
+from surefoot.outbox.entry import Entry
 
 RESULTS = Path(__file__).parent / "results"
 GOALS: dict[str, tuple[str, float]] = {
@@ -85,9 +86,8 @@ async def _throughput(where: Ground, log: Path, rounds: int, rows: int, say: Say
         worker.append(await textbook(where, 3000))
         bare.append(await bare_producer(where.kafka, batch))
         batch = entries(rows)  # new ids
-        say(
-            f"round {number + 1}: relay {ours[-1]:,.0f} rows/s, textbook {worker[-1]:,.0f}, bare producer {bare[-1]:,.0f}"
-        )
+        rates = f"relay {ours[-1]:,.0f} rows/s, textbook {worker[-1]:,.0f}, bare producer {bare[-1]:,.0f}"
+        say(f"round {number + 1}: {rates}")
     return {
         "relay_rows_per_s": round(statistics.median(ours)),
         "textbook_rows_per_s": round(statistics.median(worker)),
@@ -99,7 +99,7 @@ async def _throughput(where: Ground, log: Path, rounds: int, rows: int, say: Say
     }
 
 
-async def _drain(where: Ground, rows: int, batch: list) -> float:  # type: ignore[type-arg]
+async def _drain(where: Ground, rows: int, batch: list[Entry]) -> float:
     await where.fill(batch)
     began = time.perf_counter()
     await where.drained()
@@ -176,7 +176,7 @@ def _show(figures: dict[str, object]) -> None:
 
 def _write(figures: dict[str, object], size: dict[str, int]) -> None:
     RESULTS.mkdir(exist_ok=True)
-    about = {"python": platform.python_version(), "cores": len(__import__("os").sched_getaffinity(0)), "size": size}
+    about = {"python": platform.python_version(), "cores": len(os.sched_getaffinity(0)), "size": size}
     (RESULTS / "relay.json").write_text(json.dumps({**figures, "about": about}, indent=2) + "\n")
     plot(figures, RESULTS / "relay.png")
     console.print(f"Written to {RESULTS.name}/relay.json and relay.png")

@@ -1,5 +1,6 @@
 """`surefoot relay`: publish what is in the outbox, until stopped."""
 
+import gc
 from typing import Annotated
 
 import structlog
@@ -25,7 +26,8 @@ def relay(
     kafka: Kafka = None,
     schema: Schema = DEFAULT_SCHEMA,
     metrics_port: Annotated[
-        int | None, typer.Option(help="Serve Prometheus metrics on this port.", envvar="SUREFOOT_METRICS_PORT")
+        int | None,
+        typer.Option(min=1, max=65535, help="Serve Prometheus metrics on this port.", envvar="SUREFOOT_METRICS_PORT"),
     ] = None,
     log_format: LogFormatOption = "text",
 ) -> None:
@@ -45,6 +47,7 @@ def relay(
 
 async def _relay(url: str, kafka: str | None, settings: RelaySettings) -> None:
     await _check_version(url, settings.db_schema)
+    _collect_rarely()
     async with event_log(kafka, url, settings.db_schema) as its_log:
         service = Relay(url, its_log, settings)
         where = kafka or "the Postgres log of this database"
@@ -53,12 +56,19 @@ async def _relay(url: str, kafka: str | None, settings: RelaySettings) -> None:
     log.info("relay stopped; its shards are free for others", name=service.name)
 
 
+def _collect_rarely() -> None:
+    """A relay makes a million short-lived values a second and no cycles among them: at Python's default threshold the
+    collector takes a third of its time (measured). What lives now lives on."""
+    gc.freeze()
+    gc.set_threshold(100_000, 20, 20)
+
+
 async def _check_version(url: str, schema: str) -> None:
     version = await current_version(url, schema=schema)
     if version != newest_version():
         raise SchemaOutdated(
-            f"The schema {schema} at {shown_url(url)} is at version {version or 'none'}, this relay needs {newest_version()}. "
-            "Run: surefoot migrate --database …"
+            f"The schema {schema} at {shown_url(url)} is at version {version or 'none'}, this relay needs "
+            f"{newest_version()}. Run: surefoot migrate --database …"
         )
 
 

@@ -1,8 +1,8 @@
 """How a sleeping relay is woken: it hangs out a sign that somebody sleeps, and writers ring only while the sign is out.
 
-A notification in every transaction would put all commits of the server in a queue. The sign is one column of the row a
-writer reads anyway. It is shared: a relay that wakes takes it in, one that still sleeps hangs it out again with its next
-heartbeat. Ringing is for speed only: a relay looks by itself after its longest pause at the latest.
+A notification in every transaction would put all commits of the server in a queue. The sign is one column of the row
+a writer reads anyway. It is shared: a relay that wakes takes it in, one that still sleeps hangs it out again with its
+next heartbeat. Ringing is for speed only: a relay looks by itself after its longest pause at the latest.
 """
 
 import asyncio

@@ -1,4 +1,5 @@
-"""What a relay does beside relaying: removes what is past its retention, and measures how old the oldest waiting row is.
+"""What a relay does beside relaying: removes what is past its retention, and measures how old the oldest waiting row
+is.
 
 The owner of shard 0 removes; each relay measures its own shards. Deletes are small and each its own transaction.
 """

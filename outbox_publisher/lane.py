@@ -1,13 +1,15 @@
 """One lane: claim, publish, mark, again. Lanes run beside each other on different shards, so the three overlap.
 
-A shard's next rows are claimed only when its last ones are acknowledged and marked: one batch in flight, so that a refused
-record is never overtaken by a later one of its key. Nothing that fails here loses a row: what was not marked is PENDING.
+A shard's next rows are claimed only when its last ones are acknowledged and marked: one batch in flight, so that a
+refused record is never overtaken by a later one of its key. Nothing that fails here loses a row: what was not marked
+is PENDING.
 """
 
 import asyncio
 from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import timedelta
 from typing import assert_never
 
 import structlog
@@ -73,7 +75,8 @@ class Lane:
         self, rows: Sequence[PendingRow], leases: Mapping[int, Lease]
     ) -> tuple[list[PendingRow], list[RefusedRow], LogUnavailable | None]:
         topics = {name: await self._publisher.topic(name) for name in {row.topic for row in rows}}
-        # A relay that was frozen since it claimed may have lost its shards: sending would only repeat what another sent.
+        # A relay that was frozen since it claimed may have lost its shards: sending would only repeat what another
+        # sent.
         if not all(lease.is_valid() for lease in leases.values()):
             return [], [], None
         planned: Plan = plan(rows, topics)
@@ -121,6 +124,7 @@ class Lane:
             retry_min=settings.retry_min,
             retry_max=settings.retry_max,
         )
+        retry_after: timedelta | None
         match decision:
             case TryAgain(after):
                 retry_after = after

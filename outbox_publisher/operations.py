@@ -1,7 +1,7 @@
 """What an operator can do with rows that FAILED: look, retry, release. Each is one statement, and does nothing twice.
 
-*Retry* puts the row back at the head of its key. *Release* lets the rest of the key go on without it; the row stays, with
-the name of who decided and why.
+*Retry* puts the row back at the head of its key. *Release* lets the rest of the key go on without it; the row stays,
+with the name of who decided and why.
 """
 
 from dataclasses import dataclass
@@ -44,7 +44,8 @@ class Operations:
     async def find(self, *, status: str, topic: str | None, key: str | None, limit: int) -> list[OutboxRow]:
         found = await self._connection.fetch(
             f"""SELECT {_COLUMNS} FROM {self._table}
-                WHERE status = $1::{self._schema}.outbox_status AND ($2::text IS NULL OR topic = $2) AND ($3::text IS NULL OR key = $3)
+                WHERE status = $1::{self._schema}.outbox_status
+                  AND ($2::text IS NULL OR topic = $2) AND ($3::text IS NULL OR key = $3)
                 ORDER BY position LIMIT $4""",
             status,
             topic,
@@ -66,7 +67,8 @@ class Operations:
         """How many rows of its key wait behind it (counted up to BEHIND_LIMIT)."""
         count = await self._connection.fetchval(
             f"""SELECT count(*) FROM (SELECT FROM {self._table}
-                WHERE topic = $1 AND key = $2 AND status = 'PENDING' AND position > $3 LIMIT {BEHIND_LIMIT}) AS waiting""",
+                WHERE topic = $1 AND key = $2 AND status = 'PENDING' AND position > $3
+                LIMIT {BEHIND_LIMIT}) AS waiting""",
             row.topic,
             row.key,
             row.position,
@@ -83,9 +85,12 @@ class Operations:
     async def _decide(self, status: str, event_id: UUID | None, topic: str | None, decision: str) -> int:
         async with self._connection.transaction():
             changed = await self._connection.execute(
-                f"""UPDATE {self._table} SET status = $1::{self._schema}.outbox_status, attempts = CASE WHEN $1::{self._schema}.outbox_status = 'PENDING' THEN 0 ELSE attempts END,
+                f"""UPDATE {self._table}
+                    SET status = $1::text::{self._schema}.outbox_status,
+                        attempts = CASE WHEN $1::text = 'PENDING' THEN 0 ELSE attempts END,
                         next_attempt_at = NULL, decision = concat_ws(E'\\n', decision, $4::text)
-                    WHERE status = 'FAILED' AND ($2::uuid IS NULL OR event_id = $2) AND ($3::text IS NULL OR topic = $3)""",
+                    WHERE status = 'FAILED'
+                      AND ($2::uuid IS NULL OR event_id = $2) AND ($3::text IS NULL OR topic = $3)""",
                 status,
                 event_id,
                 topic,

@@ -1,4 +1,7 @@
-"""Something we depend on is away: say it once, wait longer each time, say when it is back. Nothing is counted against a row."""
+"""Something we depend on is away: say it once, wait longer each time, say when it is back.
+
+Nothing is counted against a row.
+"""
 
 import asyncio
 import time

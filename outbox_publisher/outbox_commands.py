@@ -8,7 +8,6 @@ from uuid import UUID
 
 import typer
 from rich.console import Console
-from rich.table import Table
 
 from outbox_publisher.operations import BEHIND_LIMIT, STATUSES, Operations, OutboxRow
 from surefoot.commands.options import Database, Schema, required_database
@@ -19,8 +18,10 @@ from surefoot.errors import ConfigurationError
 
 T = TypeVar("T")
 app = typer.Typer(no_args_is_help=True, help="Events in the outbox: what FAILED and why; retry it, or release its key.")
-console = Console(highlight=False)
-Reason = Annotated[str, typer.Option("--reason", help="Why; kept with the row.", show_default=False)]
+# Soft-wrapped and without markup: ids can be copied whole, and a key with brackets in it is shown as it is.
+console = Console(highlight=False, soft_wrap=True, markup=False)
+Reason = Annotated[str, typer.Option("--reason", help="Why; kept with the row.")]
+RequiredReason = Annotated[str, typer.Option("--reason", help="Why; kept with the row. Needed.", show_default=False)]
 By = Annotated[str, typer.Option("--by", help="Who decides; kept with the row.", show_default="you")]
 EventId = Annotated[str, typer.Argument(help="The event's id, as `surefoot outbox list` shows it.", show_default=False)]
 
@@ -40,13 +41,11 @@ def list_(
         raise ConfigurationError(f"{status!r} is not a status. Choose one of {', '.join(STATUSES)}.")
     rows = run(_with(database, schema, lambda verbs: verbs.find(status=wanted, topic=topic, key=key, limit=limit)))
     if not rows:
-        console.print(f"No {wanted} rows. [green]✓[/]" if wanted == "FAILED" else f"No {wanted} rows.")
+        console.print(f"No {wanted} rows.")
         return
-    table = Table("event id", "type", "topic", "key", "attempts", "created", "why", title=f"{wanted}, oldest first")
+    console.print(f"{wanted}, oldest first:\n")
     for row in rows:
-        created = row.created_at.astimezone(UTC).strftime("%Y-%m-%d %H:%M:%S")
-        table.add_row(str(row.event_id), row.event_type, row.topic, row.key, str(row.attempts), created, row.last_error)
-    console.print(table)
+        _print_line(row)
     if len(rows) == limit:
         console.print(f"There may be more: these are the first {limit} (see --limit).")
 
@@ -63,9 +62,10 @@ def show(event_id: EventId, database: Database = None, schema: Schema = DEFAULT_
         row, headers, payload = found
         waiting = await verbs.waiting_behind(row)
         _print_row(row, waiting)
-        console.print("[bold]headers[/]", headers, sep="\n", markup=True)
-        console.print("[bold]payload[/]")
-        console.print(payload or "(not JSON)", markup=False)
+        console.print("headers", style="bold")
+        console.print(headers)
+        console.print("payload", style="bold")
+        console.print(payload or "(not JSON)")
 
     run(_with(database, schema, work))
 
@@ -91,7 +91,11 @@ def retry(
 
 @app.command()
 def release(
-    event_id: EventId, reason: Reason, by: By = "", database: Database = None, schema: Schema = DEFAULT_SCHEMA
+    event_id: EventId,
+    reason: RequiredReason = "",
+    by: By = "",
+    database: Database = None,
+    schema: Schema = DEFAULT_SCHEMA,
 ) -> None:
     """Let the rest of a FAILED row's key go on without it. The row is kept but will never be published."""
     wanted = _uuid(event_id)
@@ -141,7 +145,16 @@ def _no_such_row(event_id: UUID) -> ConfigurationError:
 
 
 def _decision(what: str, by: str, reason: str) -> str:
-    return f"{datetime.now(UTC):%Y-%m-%dT%H:%M:%SZ} {what} by {by or getpass.getuser()}: {reason}"
+    if not reason.strip():
+        raise ConfigurationError("Say why, with --reason: it is kept with the row, for whoever asks later.")
+    return f"{datetime.now(UTC):%Y-%m-%dT%H:%M:%SZ} {what} by {by.strip() or _user()}: {reason.strip()}"
+
+
+def _user() -> str:
+    try:
+        return getpass.getuser()
+    except (KeyError, OSError):  # a container whose user has no name
+        raise ConfigurationError("Say who decides, with --by: this machine does not know your name.") from None
 
 
 def _uuid(text: str) -> UUID:
@@ -155,12 +168,23 @@ def _uuid(text: str) -> UUID:
 
 def _print_row(row: OutboxRow, waiting: int) -> None:
     behind = f"{BEHIND_LIMIT} or more" if waiting >= BEHIND_LIMIT else str(waiting)
-    console.print(f"[bold]{row.event_type}[/] {row.event_id}: {row.status} after {row.attempts} attempts", markup=True)
+    console.print(f"{row.event_type} {row.event_id}: {row.status} after {row.attempts} attempts", style="bold")
     if row.last_error:
-        console.print(row.last_error, markup=False)
-    console.print(f"topic {row.topic}, key {row.key}; {behind} events wait behind it on this key", markup=False)
-    console.print(
-        f"created {row.created_at:%Y-%m-%d %H:%M:%S%z}, published {row.published_at or 'never'}", markup=False
-    )
+        console.print(row.last_error)
+    console.print(f"topic {row.topic}, key {row.key}; {behind} events wait behind it on this key")
+    console.print(f"created {_shown(row.created_at)}, published {_shown(row.published_at)}")
     if row.decision:
-        console.print(row.decision, markup=False)
+        console.print(row.decision)
+
+
+def _print_line(row: OutboxRow) -> None:
+    console.print(
+        f"{row.event_id}  {row.event_type}  topic {row.topic}  key {row.key}  attempts {row.attempts}  "
+        f"created {_shown(row.created_at)}"
+    )
+    if row.last_error:
+        console.print(f"  {row.last_error}", style="dim")
+
+
+def _shown(time: datetime | None) -> str:
+    return "never" if time is None else f"{time.astimezone(UTC):%Y-%m-%d %H:%M:%SZ}"

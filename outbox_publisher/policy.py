@@ -31,7 +31,8 @@ def after_refusal(
 
 def backoff(failures_before: int, *, shortest: timedelta, longest: timedelta) -> timedelta:
     """Doubles each time, up to the longest. (2 ** 30 half-seconds is long enough; more would overflow.)"""
-    return min(longest, shortest * 2 ** min(failures_before, 30))
+    doubled: timedelta = shortest * 2 ** min(failures_before, 30)
+    return min(longest, doubled)
 
 
 def next_pause(pause: timedelta, *, found: int, shortest: timedelta, longest: timedelta) -> timedelta:

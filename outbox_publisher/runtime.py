@@ -141,7 +141,7 @@ class Relay:
         until: asyncio.Event,
         session_settings: dict[str, str] | None = None,
     ) -> None:
-        """Run `work` on a connection of its own until it ends; when the database goes away, connect and run it again."""
+        """Run `work` on a connection of its own; when the database goes away, connect and run it again."""
         outage = Outage("the database", self._settings, DATABASE_OUTAGES)
         while not until.is_set():
             connection: Connection | None = None

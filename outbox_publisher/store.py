@@ -16,8 +16,8 @@ from surefoot.database.schema import checked_schema
 from surefoot.testing.failpoints import failpoint
 
 # The planner must take the partial index however stale its statistics are: with fresh ones it did, with old ones it
-# walked all published rows on every claim (docs/decisions/0002). A lost mark only repeats a record, so marks need not wait
-# for the disk.
+# walked all published rows on every claim (docs/decisions/0002). A lost mark only repeats a record, so marks need not
+# wait for the disk.
 SESSION_SETTINGS = {
     "enable_seqscan": "off",
     "enable_bitmapscan": "off",

@@ -40,8 +40,8 @@ async def _serve(url: str, directory: Path, relays: int) -> None:
     async with event_log(None, url, DEFAULT_SCHEMA) as log:
         await log.create(declared(catalogue))
     stopping = asyncio.Event()
-    for number in (signal.SIGINT, signal.SIGTERM):
-        asyncio.get_running_loop().add_signal_handler(number, stopping.set)
+    for one in (signal.SIGINT, signal.SIGTERM):
+        asyncio.get_running_loop().add_signal_handler(one, stopping.set)
     console.print("[bold green]Surefoot is up.[/] Ctrl-C stops it.\n")
     console.print(f"  database   {url}", markup=False)
     console.print(f"  logs       {directory}/relay-*.log", markup=False)

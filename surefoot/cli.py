@@ -11,6 +11,7 @@ from typing import cast
 
 import typer
 from pydantic import ValidationError
+from pydantic_settings import BaseSettings
 from rich.console import Console
 
 from surefoot.commands import doctor, migrate, schemas, tail, topics
@@ -55,7 +56,10 @@ def main() -> None:
         _say(str(ours))
         sys.exit(EXIT_FAILED)
     except ValidationError as error:
-        _say(_settings_sentence(error))
+        sentence = _settings_sentence(error)
+        if sentence is None:
+            raise
+        _say(sentence)
         sys.exit(EXIT_FAILED)
     except KeyboardInterrupt:
         _say("Interrupted.")
@@ -76,10 +80,17 @@ def _say(sentence: str) -> None:
     Console(stderr=True, highlight=False, soft_wrap=True).print(sentence, markup=False, style="red")
 
 
-def _settings_sentence(error: ValidationError) -> str:
-    """pydantic's report as one line per setting."""
-    lines = []
+def _settings_sentence(error: ValidationError) -> str | None:
+    """pydantic's report on settings from the environment, by the names they have there; None if it is about others."""
+    settings = next((found for found in BaseSettings.__subclasses__() if found.__name__ == error.title), None)
+    if settings is None:
+        return None
+    prefix = settings.model_config.get("env_prefix", "")
+    sentences = []
     for problem in error.errors():
-        where = ".".join(str(part) for part in cast(tuple[object, ...], problem["loc"])) or "together"
-        lines.append(f"{where}: {problem['msg'].removeprefix('Value error, ')}")
-    return f"The settings of {error.title} do not work:\n  " + "\n  ".join(lines)
+        name = "_".join(str(part) for part in cast(tuple[object, ...], problem["loc"])).upper()
+        said = problem["msg"].removeprefix("Value error, ")
+        where = f"{prefix}{name}" if name else f"The settings {prefix}… together"
+        how = " Times are written like PT10S or 00:00:10." if problem["type"].startswith("time_delta") else ""
+        sentences.append(f"{where} cannot be used: {said}.{how}")
+    return "\n".join(sentences)

@@ -7,6 +7,7 @@ the end Postgres's own commit order is compared with what lies in the log.
 import asyncio
 import shutil
 import tempfile
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -134,7 +135,7 @@ async def _wait_for_publication(shop: Shop, watch: Watch, following: asyncio.Tas
         await asyncio.sleep(0.1)
 
 
-def _shower():  # type: ignore[no-untyped-def]
+def _shower() -> Callable[[StoredRecord], None]:
     count = 0
 
     def show(record: StoredRecord) -> None:

@@ -1,4 +1,5 @@
-"""The demo's services: order, payment and warehouse, each committing its own rows with an event in the same transaction.
+"""The demo's services: order, payment and warehouse, each committing its own rows with an event in the same
+transaction.
 
 Some transactions change their mind and roll back; their events must never be seen.
 """

@@ -24,7 +24,7 @@ class Watch:
                 group.create_task(self._follow(log, topic))
 
     async def _follow(self, log: EventLog, topic: str) -> None:
-        reader = await log.read(topic, {where: 0 for where in await log.end_offsets(topic)})
+        reader = await log.read(topic, dict.fromkeys(await log.end_offsets(topic), 0))
         try:
             while True:
                 for batch in (await reader.poll(timeout=POLL)).values():

@@ -4,6 +4,7 @@ from datetime import UTC, datetime
 
 import typer
 from rich.console import Console
+from rich.markup import escape
 
 from surefoot.commands.doctor_checks import Finding, OutboxFacts, check_outbox, check_topics, check_version
 from surefoot.commands.event_log import event_log
@@ -11,7 +12,7 @@ from surefoot.commands.loading import load_catalogue
 from surefoot.commands.options import Catalogues, Database, Kafka, Schema, required_database
 from surefoot.commands.running import run
 from surefoot.commands.topics import declared
-from surefoot.database.connection import close_quietly, connect
+from surefoot.database.connection import close_quietly, connect, explain, is_database_error
 from surefoot.database.migrate import current_version, newest_version
 from surefoot.database.schema import DEFAULT_SCHEMA, checked_schema
 from surefoot.errors import DatabaseUnavailable, LogUnavailable
@@ -29,9 +30,9 @@ def doctor(
     findings = run(examine(url, kafka, checked_schema(schema), load_catalogue(catalogue or [])))
     console = Console(highlight=False, soft_wrap=True)
     for finding in findings:
-        console.print(f"{MARKS[finding.level]} {finding.sentence}")
+        console.print(f"{MARKS[finding.level]} {escape(finding.sentence)}")
         if finding.advice:
-            console.print(f"  [dim]→ {finding.advice}[/]")
+            console.print(f"  [dim]→ {escape(finding.advice)}[/]")
     if any(finding.level == "error" for finding in findings):
         raise typer.Exit(1)
 
@@ -44,7 +45,12 @@ async def examine(url: str, kafka: str | None, schema: str, catalogue: Catalogue
     findings = [check_version(version, newest_version())]
     if findings[0].level == "error":
         return findings
-    findings += check_outbox(await _gather(url, schema))
+    try:
+        findings += check_outbox(await _gather(url, schema))
+    except Exception as error:
+        if not is_database_error(error):
+            raise
+        return [*findings, Finding("error", str(explain(error, url)))]
     return findings + await _examine_log(url, kafka, schema, catalogue)
 
 
@@ -54,7 +60,7 @@ async def _examine_log(url: str, kafka: str | None, schema: str, catalogue: Cata
         async with event_log(kafka, url, schema) as log:
             found = await log.describe([spec.name for spec in wanted])
     except LogUnavailable as error:
-        return [Finding("error", str(error), "Is the broker running, is the address right?")]
+        return [Finding("error", str(error))]
     name = f"Kafka at {kafka}" if kafka else "The Postgres log"
     return [Finding("ok", f"{name} answers."), *check_topics(wanted, found)]
 
@@ -67,7 +73,8 @@ async def _gather(url: str, schema: str) -> OutboxFacts:
             f"""
             SELECT current_setting('server_version_num')::int / 10000 AS version, clock_timestamp() AS clock,
                    (SELECT shards FROM {schema}.outbox_settings) AS shards,
-                   (SELECT count(*) FROM {schema}.lease_members WHERE scope = 'outbox' AND alive_until > now()) AS relays,
+                   (SELECT count(*) FROM {schema}.lease_members
+                        WHERE scope = 'outbox' AND alive_until > now()) AS relays,
                    (SELECT count(*) FROM {schema}.leases WHERE scope = 'outbox' AND lease_until <= now()) AS unowned,
                    (SELECT now() - min(oldest.created_at) FROM {schema}.leases l CROSS JOIN LATERAL (
                         SELECT created_at FROM {schema}.outbox_events e

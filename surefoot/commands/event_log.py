@@ -1,5 +1,6 @@
 """The event log a command line names: Kafka if it says so, else the one in the database."""
 
+import logging
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
@@ -11,6 +12,8 @@ from surefoot.log.kafka_settings import KafkaSettings
 @asynccontextmanager
 async def event_log(kafka: str | None, database: str | None, schema: str) -> AsyncIterator[EventLog]:
     if kafka:
+        # aiokafka logs every failed connection by itself; the command says it once, in a sentence.
+        logging.getLogger("aiokafka").setLevel(logging.CRITICAL)
         log = open_log(KafkaSettings(bootstrap_servers=kafka), database, schema)
     else:
         log = open_log(None, required_database(database), schema)

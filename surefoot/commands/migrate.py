@@ -4,6 +4,7 @@ from typing import Annotated
 
 import typer
 from rich import print as show
+from rich.markup import escape
 
 from surefoot.commands.options import Database, Schema, required_database
 from surefoot.commands.running import run
@@ -19,7 +20,7 @@ def migrate(
         int, typer.Option(help="Outbox shards, the most relays that can share the work. Counts the first time only.")
     ] = migrations.DEFAULT_SHARDS,
 ) -> None:
-    """Make or update Surefoot's tables, in a schema of their own. Safe to run again, and from several places at once."""
+    """Make or update Surefoot's tables, in a schema of their own. Safe to run again, also from several places."""
     url = required_database(database)
     version = run(migrations.migrate(url, schema=schema, shards=shards))
-    show(f"The schema [bold]{schema}[/] at {shown_url(url)} is at version {version}.")
+    show(f"The schema [bold]{schema}[/] at {escape(shown_url(url))} is at version {version}.")

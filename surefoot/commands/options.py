@@ -1,9 +1,11 @@
 """Options that several commands share, so that they are spelled and explained the same everywhere."""
 
 from typing import Annotated
+from urllib.parse import urlsplit
 
 import typer
 
+from surefoot.database.connection import plain_url, shown_url
 from surefoot.errors import ConfigurationError
 from surefoot.telemetry.logging import LogFormat
 
@@ -46,7 +48,19 @@ LogFormatOption = Annotated[
 def required_database(url: str | None) -> str:
     if not url:
         raise ConfigurationError(
-            "No database was given. Say --database postgresql://user:password@host:5432/name, or set SUREFOOT_DATABASE. "
-            "(`surefoot up` runs an embedded one and prints its URL.)"
+            "No database was given. Say --database postgresql://user:password@host:5432/name, or set "
+            "SUREFOOT_DATABASE. (`surefoot up` runs an embedded one and prints its URL.)"
         )
+    _check_port(url)
     return url
+
+
+def _check_port(url: str) -> None:
+    """The drivers answer a port that is no number with an error of Python's own."""
+    try:
+        _ = urlsplit(plain_url(url)).port
+    except ValueError as error:
+        raise ConfigurationError(
+            f"The database URL {shown_url(url)} cannot be read: {error}. "
+            "Write it as postgresql://user:password@host:5432/database, special characters as %40 and so on."
+        ) from None

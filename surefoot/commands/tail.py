@@ -38,7 +38,7 @@ def tail(
                     f"The log has no topic {topic!r}. `surefoot topics create` makes those of the catalogue."
                 )
             ends = await log.end_offsets(topic)
-            reader = await log.read(topic, {where: 0 for where in ends} if from_start else ends)
+            reader = await log.read(topic, dict.fromkeys(ends, 0) if from_start else ends)
             try:
                 while True:
                     records = await reader.poll(timeout=PATIENCE)

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 
 import typer
 from rich import print as show
+from rich.markup import escape
 
 from surefoot.commands.event_log import event_log
 from surefoot.commands.loading import load_catalogue
@@ -64,7 +65,7 @@ async def _problems(log: EventLog, wanted: Sequence[TopicSpec]) -> list[str]:
 
 def _finish(problems: Sequence[str], count: int) -> None:
     for problem in problems:
-        show(f"[red]✗[/] {problem}")
+        show(f"[red]✗[/] {escape(problem)}")
     if problems:
         raise typer.Exit(1)
     show(f"[green]✓[/] All {count} topics are as the catalogue declares them.")

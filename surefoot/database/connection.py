@@ -15,7 +15,8 @@ from surefoot.errors import ConfigurationError, DatabaseUnavailable, SchemaOutda
 
 CONNECT_TIMEOUT_S = 10.0
 TRANSACTION_TIMEOUT_SINCE = 17
-# asyncpg on uvloop answers with an InternalClientError when the server ended the session while we were not looking (tried).
+# asyncpg on uvloop answers with an InternalClientError when the server ended the session while we were not looking
+# (tried).
 DRIVER_ERRORS = (OSError, TimeoutError, asyncpg.PostgresError, asyncpg.InterfaceError, asyncpg.InternalClientError)
 _URL = re.compile(r"^postgres(?:ql)?(?:\+\w+)?://")
 
@@ -135,8 +136,8 @@ async def create_pool(url: str, *, name: str, size: int) -> Pool:
 async def prepared(connection: Connection, *queries: str) -> list[Statement]:
     """Prepare statements outside of any transaction.
 
-    asyncpg prepares without a Sync, which leaves the server in an implicit transaction until the next statement: it would
-    run into `transaction_timeout` (tried). So a statement follows at once."""
+    asyncpg prepares without a Sync, which leaves the server in an implicit transaction until the next statement: it
+    would run into `transaction_timeout` (tried). So a statement follows at once."""
     statements = [await connection.prepare(query) for query in queries]
     await connection.execute("SELECT 1")
     return statements

@@ -13,6 +13,7 @@ import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 from surefoot.errors import ConfigurationError, DatabaseUnavailable
 
@@ -112,7 +113,7 @@ class EmbeddedPostgres:
         return pid
 
 
-def _import_pgserver():  # type: ignore[no-untyped-def]  # the wheel's class, used in this file only
+def _import_pgserver() -> Any:  # the wheel's module, used in this file only
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # it warns when XDG_RUNTIME_DIR is unset, which is no fault of ours
         try:

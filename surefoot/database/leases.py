@@ -16,7 +16,6 @@ from surefoot.database.connection import Connection, Statement, prepared
 from surefoot.database.schema import checked_schema
 from surefoot.database.sharing import to_acquire, to_release
 
-
 HEARTBEAT_VERBS = ("alive", "renew", "count", "take")
 
 

@@ -1,4 +1,7 @@
-"""Bring a database to what this version needs. Our own schema, our own version table: a user's migrations never notice."""
+"""Bring a database to what this version needs.
+
+Our own schema, our own version table: a user's migrations never notice.
+"""
 
 from importlib.resources import files
 
@@ -22,7 +25,8 @@ _LOCK = 1937076839  # one migration at a time, whoever starts it
 async def migrate(url: str, *, schema: str = DEFAULT_SCHEMA, shards: int = DEFAULT_SHARDS) -> str:
     """Migrate to the newest version and return it. Running it again changes nothing.
 
-    `shards` counts only the first time: it decides which relay owns which key, so it stays as it is once there is data."""
+    `shards` counts only the first time: it decides which relay owns which key, so it stays as it is once there is
+    data."""
     if not 1 <= shards <= 1024:
         raise ConfigurationError(f"--shards {shards} is out of range: choose 1 to 1024 (8 is right for most).")
     engine = create_async_engine(sqlalchemy_url(url))

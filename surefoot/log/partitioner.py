@@ -1,8 +1,8 @@
 """Which partition, and which outbox shard, a key belongs to.
 
 The hash is Kafka's own default (murmur2 of the key's bytes, made positive), so that records written by services in
-other languages and by us land in the same partition. The outbox uses the same hash for its shards: with as many shards as
-partitions, a shard's batch goes to one partition of a topic, and batches are large.
+other languages and by us land in the same partition. The outbox uses the same hash for its shards: with as many
+shards as partitions, a shard's batch goes to one partition of a topic, and batches are large.
 """
 
 from struct import Struct

@@ -10,9 +10,9 @@ def compare(wanted: TopicSpec, found: TopicSpec | None) -> list[str]:
     problems = []
     if found.partitions != wanted.partitions:
         problems.append(
-            f"The topic {wanted.name} has {found.partitions} partitions, the catalogue says {wanted.partitions}. The number is "
-            "fixed once there is data (changing it moves keys to other partitions and breaks their order): "
-            f"declare {found.partitions}, or make a new topic."
+            f"The topic {wanted.name} has {found.partitions} partitions, the catalogue says {wanted.partitions}. "
+            "The number is fixed once there is data, because changing it moves keys to other partitions and breaks "
+            f"their order: declare {found.partitions}, or make a new topic."
         )
     if found.retention != wanted.retention:
         problems.append(
@@ -22,6 +22,7 @@ def compare(wanted: TopicSpec, found: TopicSpec | None) -> list[str]:
     if found.max_record_bytes < wanted.max_record_bytes:
         problems.append(
             f"The topic {wanted.name} takes records up to {found.max_record_bytes:,} bytes, the catalogue promises "
-            f"{wanted.max_record_bytes:,}: larger events would be FAILED by the relay. Raise max.message.bytes on the topic."
+            f"{wanted.max_record_bytes:,}: larger events would be FAILED by the relay. "
+            "Raise max.message.bytes on the topic."
         )
     return problems

@@ -10,7 +10,6 @@
 each, and your transaction is still usable) and buffers; the rows are written just before your commit.
 """
 
-from collections.abc import AsyncIterator
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
 from typing import TypeVar, cast

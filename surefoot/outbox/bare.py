@@ -4,9 +4,9 @@
         await connection.execute("INSERT INTO orders …")
         tx.add(OrderPlaced(…))
 
-Savepoints are made with `tx.savepoint()`, which knows the events added inside it. asyncpg does not tell us of savepoints
-made behind our back, so a rollback to one of those is noticed in the connection's query log and refused: better no commit
-than an event of work that was undone.
+Savepoints are made with `tx.savepoint()`, which knows the events added inside it. asyncpg does not tell us of
+savepoints made behind our back, so a rollback to one of those is noticed in the connection's query log and refused:
+better no commit than an event of work that was undone.
 """
 
 import asyncio
@@ -70,7 +70,7 @@ class OutboxTransaction:
         await asyncio.sleep(0)  # asyncpg calls its query loggers on the next turn of the loop
         if self._seen_rollbacks > self._own_rollbacks:
             raise InvalidEvent(
-                "A savepoint was rolled back inside outbox.transaction(), and its events cannot be told from the others. "
+                "A savepoint was rolled back inside outbox.transaction(), and its events cannot be told from others. "
                 "Use `async with tx.savepoint():` instead of connection.transaction() there. Nothing was committed."
             )
         sql, values = statement(self._schema, self._entries)

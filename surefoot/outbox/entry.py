@@ -1,4 +1,7 @@
-"""An event as the outbox stores it. Pure: everything that can be wrong with an event is found here, before any SQL runs."""
+"""An event as the outbox stores it.
+
+Pure: everything that can be wrong with an event is found here, before any SQL runs.
+"""
 
 from dataclasses import replace
 from typing import NamedTuple, TypeVar
@@ -64,7 +67,7 @@ def entry_of(event: Event[T], *, max_bytes: int = DEFAULT_MAX_BYTES) -> Entry:
     size = len(body) + len(headers)  # the headers' quotes and brackets stand for what the log adds to a record
     if size > limit:
         raise EventTooLarge(
-            f"{declared.name} with key {event.key!r} is {size:,} bytes, and its topic {declared.topic.name} takes {limit:,}. "
+            f"{declared.name} with key {event.key!r} is {size:,} bytes, and {declared.topic.name} takes {limit:,}. "
             "Store the large part elsewhere and send a reference to it, or raise the topic's max_record_bytes."
         )
     hashed = key_hash(event.key.encode())

@@ -1,7 +1,8 @@
 """Checkers of the promises: pure functions over what was committed and what lies in the log.
 
-Used by the crash tests, the soak and the demo. They know nothing of how Surefoot works: commit order comes from Postgres's own
-commit timestamps, publication order from the log's offsets. Each is tested against a planted violation.
+Used by the crash tests, the soak and the demo. They know nothing of how Surefoot works: commit order comes from
+Postgres's own commit timestamps, publication order from the log's offsets. Each is tested against a planted
+violation.
 """
 
 from collections import defaultdict
@@ -13,7 +14,8 @@ Violation = Literal["lost", "invented", "out_of_order", "stale_write", "split_ke
 
 
 class Committed(NamedTuple):
-    """An event whose transaction committed. `order` sorts by commit, then by the order of adding within a transaction."""
+    """An event whose transaction committed. `order` sorts by commit, then by the order of adding within a
+    transaction."""
 
     event_id: str
     key: str

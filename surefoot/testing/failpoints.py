@@ -4,9 +4,9 @@ Armed by the environment, so that a test can arm them in a child process it is a
 
     SUREFOOT_FAILPOINTS="relay.claimed=kill@3,relay.marked=stop"
 
-means: SIGKILL ourselves the third time `relay.claimed` is passed, SIGSTOP the first time `relay.marked` is. The test waits
-for the signal itself (waitpid), never for luck. `error` raises instead. Without the variable a failpoint is one test of
-an empty dict.
+means: SIGKILL ourselves the third time `relay.claimed` is passed, SIGSTOP the first time `relay.marked` is. The test
+waits for the signal itself (waitpid), never for luck. `error` raises instead. Without the variable a failpoint is one
+test of an empty dict.
 """
 
 import os

@@ -1,4 +1,6 @@
-"""Fixtures of the crash tests: a database with a journal, a topic of the test's own, relays that are ended in any case."""
+"""Fixtures of the crash tests: a database with a journal, a topic of the test's own, relays that are ended in any
+case.
+"""
 
 from collections.abc import AsyncIterator, Awaitable, Callable
 from pathlib import Path

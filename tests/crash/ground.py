@@ -1,7 +1,7 @@
 """What the crash tests stand on: writers that keep a journal, and a trigger that records who wrote which row.
 
-The journal is the test's own table; Postgres's commit timestamps say in which order its transactions committed. The trigger
-compares the writer's name with the owner of the shard at that moment. Neither knows how the relay works.
+The journal is the test's own table; Postgres's commit timestamps say in which order its transactions committed. The
+trigger compares the writer's name with the owner of the shard at that moment. Neither knows how the relay works.
 """
 
 import asyncio

@@ -1,4 +1,5 @@
-"""Each protection, taken out: the named checker reports the named violation. With it in place, the same story ends well.
+"""Each protection, taken out: the named checker reports the named violation. With it in place, the same story ends
+well.
 
 (The fence has its own story in test_relay_crashes.py.)
 """
@@ -139,7 +140,8 @@ async def test_a_refused_record_is_overtaken_only_when_more_than_one_batch_is_in
     # The first of the two is larger than the topic takes; it was inserted past the library.
     await connection.execute("UPDATE surefoot.outbox_events SET topic = $1", small)
     await connection.execute(
-        "UPDATE surefoot.outbox_events SET body = $1 WHERE position = (SELECT min(position) FROM surefoot.outbox_events)",
+        "UPDATE surefoot.outbox_events SET body = $1 "
+        "WHERE position = (SELECT min(position) FROM surefoot.outbox_events)",
         json.dumps({"thing_id": "key", "note": "x" * 4000}).encode(),
     )
     await start(weakened=weakened)

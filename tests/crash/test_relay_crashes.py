@@ -1,4 +1,7 @@
-"""A relay dies, or freezes past its lease, at each step of its round. Nothing is lost, order holds, stale writes are refused."""
+"""A relay dies, or freezes past its lease, at each step of its round.
+
+Nothing is lost, order holds, stale writes are refused.
+"""
 
 import signal
 

@@ -1,4 +1,4 @@
-"""Many writers, many relays, relays killed at random: every event on the topic, each key in the order of its commits."""
+"""Many writers, many relays, relays killed at random: every event on the topic, each key in commit order."""
 
 import asyncio
 import os

@@ -1,4 +1,6 @@
-"""Broker or database away under load: no row FAILED, no attempt burnt, relays still alive, backlog drained afterwards."""
+"""Broker or database away under load: no row FAILED, no attempt burnt, relays still alive, backlog drained
+afterwards.
+"""
 
 import asyncio
 import signal

@@ -1,4 +1,6 @@
-"""Two records nobody can take among ten thousand good ones: the two are FAILED with a sentence, the others do not wait."""
+"""Two records nobody can take among ten thousand good ones: the two are FAILED with a sentence, the others do not
+wait.
+"""
 
 import asyncpg
 import pytest

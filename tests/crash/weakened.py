@@ -9,6 +9,7 @@ import sys
 from collections.abc import Callable, Sequence
 
 import outbox_publisher.store as store
+from outbox_publisher.plan import PendingRow
 from surefoot.cli import main
 from surefoot.log.kafka_publisher import KafkaPublisher
 from surefoot.log.port import Acknowledged, PublishOutcome, Record, Refused, TopicPartition
@@ -18,7 +19,9 @@ def fence() -> None:
     """Marks are written whoever owns the shard by now."""
 
     def any_owner(schema: str) -> str:
-        return f"SELECT unit FROM {schema}.leases WHERE scope = 'outbox' AND unit = ANY ($1::int[]) AND $2::bigint[] IS NOT NULL"
+        return f"""
+            SELECT unit FROM {schema}.leases
+            WHERE scope = 'outbox' AND unit = ANY ($1::int[]) AND $2::bigint[] IS NOT NULL"""
 
     store.fence_statement = any_owner
 
@@ -28,9 +31,7 @@ def status_filter() -> None:
     real = store.RelayStore.claim
     highest: dict[int, int] = {}
 
-    async def by_watermark(
-        self: store.RelayStore, shards: Sequence[int], *, rows: int, size: int
-    ) -> list[store.PendingRow]:
+    async def by_watermark(self: store.RelayStore, shards: Sequence[int], *, rows: int, size: int) -> list[PendingRow]:
         found = [row for row in await real(self, shards, rows=rows, size=size) if row.position > highest.get(0, 0)]
         if found:
             highest[0] = max(row.position for row in found)

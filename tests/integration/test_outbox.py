@@ -1,8 +1,9 @@
 """Commit, and the event is in the outbox; roll back, also to a savepoint, and it is not. With every kind of session."""
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from decimal import Decimal
+from typing import Any
 from uuid import UUID
 
 import asyncpg
@@ -184,15 +185,15 @@ async def test_a_savepoint_rolled_back_behind_our_back_commits_nothing(connectio
     assert await notes(connection) == []
 
 
-BAD = {
+BAD: dict[str, tuple[Callable[[], Any], type[Exception], str]] = {
     "an undeclared type": (lambda: NeverDeclared(thing_id="t1"), UndeclaredEvent, "NeverDeclared"),
     "data that does not fit": (
-        lambda: ThingHappened.model_construct(thing_id="t1", number="many"),
+        lambda: ThingHappened.model_construct(thing_id="t1", number="many"),  # type: ignore[arg-type]
         InvalidEvent,
         "number",
     ),
     "money as a float": (
-        lambda: ThingPaid.model_construct(thing_id="t1", price={"minor_units": 19.99, "currency": "EUR"}),
+        lambda: ThingPaid.model_construct(thing_id="t1", price={"minor_units": 19.99, "currency": "EUR"}),  # type: ignore[arg-type]
         FloatMoney,
         "float",
     ),

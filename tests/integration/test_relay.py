@@ -137,8 +137,9 @@ async def test_published_rows_are_removed_after_their_retention_and_no_others(
         "UPDATE surefoot.outbox_events SET published_at = now() - interval '8 days' WHERE key = 'a'"
     )
     await connection.execute(
-        "INSERT INTO surefoot.outbox_events (event_id, shard, key_hash, topic, event_type, key, headers, status, attempts,"
-        " created_at) VALUES (gen_random_uuid(), 0, 0, 'x', 'x', 'c', '[]', 'FAILED', 5, now() - interval '90 days')"
+        "INSERT INTO surefoot.outbox_events (event_id, shard, key_hash, topic, event_type, key, headers, status,"
+        " attempts, created_at) "
+        "VALUES (gen_random_uuid(), 0, 0, 'x', 'x', 'c', '[]', 'FAILED', 5, now() - interval '90 days')"
     )
 
     async def kept() -> list[str]:

@@ -14,4 +14,4 @@ def declare(statement: str) -> None:
     """Declare a function or view that belongs to the schema; it is made after the tables."""
     objects.append(statement)
     text = statement.format(schema=DEFAULT_SCHEMA).replace("%", "%%")
-    event.listen(metadata, "after_create", DDL(text))
+    event.listen(metadata, "after_create", DDL(text))  # type: ignore[no-untyped-call]  # SQLAlchemy left it so

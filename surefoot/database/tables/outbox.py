@@ -16,7 +16,6 @@ from sqlalchemy import (
     Uuid,
     text,
 )
-
 from sqlalchemy.dialects.postgresql import ENUM
 
 from surefoot.database.tables.base import declare, metadata
@@ -26,8 +25,9 @@ STATUS = ENUM("PENDING", "PUBLISHED", "FAILED", "RELEASED", name="outbox_status"
 outbox_events = Table(
     "outbox_events",
     metadata,
-    # The event's id is the only plain index: each index costs a write when a row is added and another when it is marked,
-    # and a plain one on `position` would tempt the planner away from the partial index below (docs/decisions/0002).
+    # The event's id is the only plain index: each index costs a write when a row is added and another when it is
+    # marked, and a plain one on `position` would tempt the planner away from the partial index below
+    # (docs/decisions/0002).
     Column("event_id", Uuid, primary_key=True),
     Column("position", BigInteger, Identity(always=True), nullable=False, comment="within a key: the order of commits"),
     Column("shard", SmallInteger, nullable=False),

@@ -23,7 +23,7 @@ def test_the_defaults_fit_together() -> None:
 )
 def test_what_cannot_work_together_is_refused(change: dict[str, timedelta], sentence: str) -> None:
     with pytest.raises(ValidationError, match=sentence):
-        RelaySettings(**change)
+        RelaySettings.model_validate(change)
 
 
 def test_the_environment_sets_them(monkeypatch: pytest.MonkeyPatch) -> None:
