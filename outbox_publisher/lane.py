@@ -6,6 +6,7 @@ is PENDING.
 """
 
 import asyncio
+import time
 from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -19,7 +20,7 @@ from outbox_publisher.ownership import Ownership
 from outbox_publisher.plan import PendingRow, Plan, RefusedRow, plan, record_of, split
 from outbox_publisher.policy import ADVICE, GiveUp, TryAgain, after_refusal
 from outbox_publisher.settings import RelaySettings
-from outbox_publisher.store import RefusedMark, RelayStore
+from outbox_publisher.store import HOLD_ROWS, RefusedMark, RelayStore
 from surefoot.database.leases import Lease
 from surefoot.errors import LogUnavailable
 from surefoot.log.port import Publisher
@@ -47,6 +48,7 @@ class Lane:
         self._ownership = ownership
         self._publisher = publisher
         self._notify = notify
+        self._holds_at = 0.0
 
     async def round(self, store: RelayStore) -> Round:
         """Claim, publish and mark once. Raises LogUnavailable or a database error; both burn no attempt."""
@@ -55,6 +57,7 @@ class Lane:
             if not leases:
                 return Round(0, full=False)
             settings = self._settings
+            await self._hold(store, leases)
             with ROUND_SECONDS.labels("claim").time():
                 rows = await store.claim(list(leases), rows=settings.batch_rows, size=settings.batch_bytes)
             if not rows:
@@ -70,6 +73,14 @@ class Lane:
                 raise outage
             # As many rows as one shard may give: one of them probably has more. After a refusal: rows were left behind.
             return Round(len(rows), full=len(rows) >= settings.batch_rows // len(leases) or bool(refused))
+
+    async def _hold(self, store: RelayStore, leases: Mapping[int, Lease]) -> None:
+        """Now and then, and at once when a row has FAILED: claims should not read past what is held every time."""
+        if time.monotonic() < self._holds_at:
+            return
+        moved = await store.hold(leases)
+        pause = 0.0 if moved == HOLD_ROWS else self._settings.housekeeping.total_seconds()
+        self._holds_at = time.monotonic() + pause
 
     async def _publish(
         self, rows: Sequence[PendingRow], leases: Mapping[int, Lease]
@@ -149,6 +160,7 @@ class Lane:
                 error=refused.sentence,
             )
             return
+        self._holds_at = 0.0
         FAILED.labels(row.topic, refused.reason).inc()
         details = {"topic": row.topic, "key": row.key, "position": str(row.position), "reason": refused.reason}
         sentence = f"An outbox event is FAILED and its key is held. {mark.sentence}"

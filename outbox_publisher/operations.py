@@ -11,7 +11,7 @@ from uuid import UUID
 from surefoot.database.connection import Connection, Row
 from surefoot.database.schema import checked_schema
 
-STATUSES = ("PENDING", "PUBLISHED", "FAILED", "RELEASED")
+STATUSES = ("PENDING", "HELD", "PUBLISHED", "FAILED", "RELEASED")
 BEHIND_LIMIT = 1000
 
 
@@ -39,6 +39,7 @@ class Operations:
     def __init__(self, connection: Connection, schema: str) -> None:
         self._connection = connection
         self._table = f"{checked_schema(schema)}.outbox_events"
+        self._status = f"{schema}.outbox_status"
         self._schema = schema
 
     async def find(self, *, status: str, topic: str | None, key: str | None, limit: int) -> list[OutboxRow]:
@@ -67,7 +68,7 @@ class Operations:
         """How many rows of its key wait behind it (counted up to BEHIND_LIMIT)."""
         count = await self._connection.fetchval(
             f"""SELECT count(*) FROM (SELECT FROM {self._table}
-                WHERE topic = $1 AND key = $2 AND status = 'PENDING' AND position > $3
+                WHERE topic = $1 AND key = $2 AND status IN ('PENDING', 'HELD') AND position > $3
                 LIMIT {BEHIND_LIMIT}) AS waiting""",
             row.topic,
             row.key,
@@ -84,20 +85,38 @@ class Operations:
 
     async def _decide(self, status: str, event_id: UUID | None, topic: str | None, decision: str) -> int:
         async with self._connection.transaction():
-            changed = await self._connection.execute(
+            # Relays hold rows under these locks; without them a row could be held after its key was let go.
+            await self._connection.execute(
+                f"SELECT FROM {self._schema}.leases WHERE scope = 'outbox' ORDER BY unit FOR UPDATE"
+            )
+            decided = await self._connection.fetch(
                 f"""UPDATE {self._table}
-                    SET status = $1::text::{self._schema}.outbox_status,
-                        attempts = CASE WHEN $1::text = 'PENDING' THEN 0 ELSE attempts END,
-                        next_attempt_at = NULL, decision = concat_ws(E'\\n', decision, $4::text)
-                    WHERE status = 'FAILED'
-                      AND ($2::uuid IS NULL OR event_id = $2) AND ($3::text IS NULL OR topic = $3)""",
+                    SET status = $1::{self._status}, next_attempt_at = NULL,
+                        attempts = CASE WHEN $1::{self._status} = 'PENDING' THEN 0 ELSE attempts END,
+                        decision = concat_ws(E'\\n', decision, $4::text)
+                    WHERE status = 'FAILED' AND ($2::uuid IS NULL OR event_id = $2)
+                      AND ($3::text IS NULL OR topic = $3)
+                    RETURNING topic, key""",
                 status,
                 event_id,
                 topic,
                 decision,
             )
-            await self._connection.execute("SELECT pg_notify('surefoot_outbox', '')")
-        return int(changed.rpartition(" ")[2])
+            await self._let_go([row["topic"] for row in decided], [row["key"] for row in decided])
+        return len(decided)
+
+    async def _let_go(self, topics: list[str], keys: list[str]) -> None:
+        """Put the rest of these keys back in the relays' way, and wake one."""
+        await self._connection.execute(
+            f"""UPDATE {self._table} e SET status = 'PENDING'
+                FROM (SELECT DISTINCT * FROM unnest($1::text[], $2::text[]) AS k(topic, key)) AS k
+                WHERE e.topic = k.topic AND e.key = k.key AND e.status = 'HELD' AND NOT EXISTS (
+                    SELECT FROM {self._table} f
+                    WHERE f.shard = e.shard AND f.topic = e.topic AND f.key = e.key AND f.status = 'FAILED')""",
+            topics,
+            keys,
+        )
+        await self._connection.execute("SELECT pg_notify('surefoot_outbox', '')")
 
 
 def _row(row: Row) -> OutboxRow:

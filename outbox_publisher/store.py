@@ -27,6 +27,9 @@ SESSION_SETTINGS = {
 }
 
 
+HOLD_ROWS = 5000
+
+
 @dataclass(frozen=True, slots=True)
 class RefusedMark:
     """A refused row as it is to be written: `retry_after` None means FAILED."""
@@ -42,25 +45,34 @@ class RelayStore:
     transaction would keep its locks for good, because the server cannot tell it from one that is busy."""
 
     def __init__(
-        self, connection: Connection, *, claim: Statement, fence: Statement, published: Statement, refused: Statement
+        self,
+        connection: Connection,
+        *,
+        claim: Statement,
+        fence: Statement,
+        published: Statement,
+        refused: Statement,
+        hold: Statement,
     ) -> None:
         self._connection = connection
         self._claim = claim
         self._fence = fence
         self._published = published
         self._refused = refused
+        self._hold = hold
 
     @classmethod
     async def open(cls, connection: Connection, schema: str) -> "RelayStore":
         checked_schema(schema)
-        claim, fence, published, refused = await prepared(
+        claim, fence, published, refused, hold = await prepared(
             connection,
             claim_statement(schema),
             fence_statement(schema),
             published_statement(schema),
             refused_statement(schema),
+            hold_statement(schema),
         )
-        return cls(connection, claim=claim, fence=fence, published=published, refused=refused)
+        return cls(connection, claim=claim, fence=fence, published=published, refused=refused, hold=hold)
 
     async def claim(self, shards: Sequence[int], *, rows: int, size: int) -> list[PendingRow]:
         """The oldest publishable rows of each shard, in order. Keys with a failed or backing-off row are left out."""
@@ -73,8 +85,7 @@ class RelayStore:
     ) -> frozenset[int]:
         """Mark rows under the fences of their shards; returns the shards that are still ours."""
         async with self._connection.transaction():
-            mine = await self._fence.fetch(list(leases), [lease.fence for lease in leases.values()])
-            still_ours = frozenset(row["unit"] for row in mine)
+            still_ours = await self._still_ours(leases)
             positions = [row.position for row in published if row.shard in still_ours]
             await self._published.fetch(sorted(still_ours), positions)
             for mark in refused:
@@ -82,6 +93,16 @@ class RelayStore:
                     await self._refused.fetch(mark.shard, mark.position, mark.sentence, mark.retry_after)
             await failpoint("relay.marked")
         return still_ours
+
+    async def hold(self, leases: Mapping[int, Lease]) -> int:
+        """Put rows behind a FAILED one of their key out of the claims' way; how many (HOLD_ROWS: there may be more)."""
+        async with self._connection.transaction():
+            held = await self._hold.fetch(sorted(await self._still_ours(leases)), HOLD_ROWS)
+        return len(held)
+
+    async def _still_ours(self, leases: Mapping[int, Lease]) -> frozenset[int]:
+        mine = await self._fence.fetch(list(leases), [lease.fence for lease in leases.values()])
+        return frozenset(row["unit"] for row in mine)
 
 
 class Housekeeping:
@@ -117,17 +138,21 @@ class Housekeeping:
 
 
 def claim_statement(schema: str) -> str:
+    # The inner SELECT has a LIMIT so that it stays a look-up in `outbox_events_refused` for each row. As NOT EXISTS the
+    # planner makes a join of it, and with the statistics of a table without failures one that compares every row with
+    # every failure (measured: 600 ms for a claim beside 5,000 FAILED rows; 3 ms this way).
     return f"""
         SELECT r.position, r.shard, r.key_hash, r.topic, r.key, r.body, r.headers, r.attempts
         FROM unnest($1::smallint[]) AS s(shard) CROSS JOIN LATERAL (
             SELECT e.position, e.shard, e.key_hash, e.topic, e.key, e.body, e.headers, e.attempts,
                    sum(coalesce(octet_length(e.body), 0)) OVER (ORDER BY e.position ROWS UNBOUNDED PRECEDING) AS bytes
             FROM {schema}.outbox_events e
-            WHERE e.shard = s.shard AND e.status = 'PENDING' AND NOT EXISTS (
-                SELECT FROM {schema}.outbox_events f
-                WHERE f.shard = s.shard AND f.topic = e.topic AND f.key = e.key
+            WHERE e.shard = s.shard AND e.status = 'PENDING' AND (
+                SELECT true FROM {schema}.outbox_events f
+                WHERE f.shard = e.shard AND f.topic = e.topic AND f.key = e.key
                   AND f.attempts > 0 AND f.status IN ('PENDING', 'FAILED')
-                  AND (f.status = 'FAILED' OR f.next_attempt_at > now()))
+                  AND (f.status = 'FAILED' OR f.next_attempt_at > now())
+                LIMIT 1) IS NULL
             ORDER BY e.position LIMIT $2) r
         WHERE r.bytes - coalesce(octet_length(r.body), 0) < $3"""
 
@@ -151,3 +176,17 @@ def refused_statement(schema: str) -> str:
         SET attempts = attempts + 1, last_error = $3, next_attempt_at = now() + $4::interval,
             status = CASE WHEN $4::interval IS NULL THEN 'FAILED' ELSE 'PENDING' END::{schema}.outbox_status
         WHERE shard = $1 AND position = $2 AND status = 'PENDING'"""
+
+
+def hold_statement(schema: str) -> str:
+    """Rows stay in order whether they are held or not: a claim leaves out the whole key while its head is FAILED. The
+    lease row's lock, taken before, keeps an operator from retrying the head at the same time."""
+    return f"""
+        UPDATE {schema}.outbox_events SET status = 'HELD' WHERE event_id IN (
+            SELECT e.event_id FROM {schema}.outbox_events e JOIN (
+                SELECT DISTINCT f.shard, f.topic, f.key FROM {schema}.outbox_events f
+                WHERE f.shard = ANY ($1::smallint[]) AND f.attempts > 0
+                  AND f.status IN ('PENDING', 'FAILED') AND f.status = 'FAILED'
+            ) failed ON e.shard = failed.shard AND e.topic = failed.topic AND e.key = failed.key
+            WHERE e.shard = ANY ($1::smallint[]) AND e.status = 'PENDING' LIMIT $2)
+        RETURNING event_id"""

@@ -56,11 +56,11 @@ def required_database(url: str | None) -> str:
 
 
 def _check_port(url: str) -> None:
-    """The drivers answer a port that is no number with an error of Python's own."""
+    """The drivers answer a port that is no number with an error of Python's own, which may quote the password."""
     try:
         _ = urlsplit(plain_url(url)).port
-    except ValueError as error:
+    except ValueError:
         raise ConfigurationError(
-            f"The database URL {shown_url(url)} cannot be read: {error}. "
-            "Write it as postgresql://user:password@host:5432/database, special characters as %40 and so on."
+            f"The database URL {shown_url(url)} cannot be read: its port is no number. Write it as "
+            "postgresql://user:password@host:5432/name, with / : @ in a password as %2F %3A %40."
         ) from None

@@ -11,6 +11,7 @@ from uuid import UUID
 import asyncpg
 import pytest
 
+from outbox_publisher.operations import Operations
 from surefoot.events import new_event
 from surefoot.log.aiokafka_typed import new_admin
 from surefoot.log.kafka import KafkaLog
@@ -147,9 +148,7 @@ async def test_a_refused_record_is_overtaken_only_when_more_than_one_batch_is_in
     await start(weakened=weakened)
     await eventually(lambda: one_failed(connection), what="the first row is FAILED")
     await raise_limit(log, small)
-    await connection.execute(
-        "UPDATE surefoot.outbox_events SET status = 'PENDING', attempts = 0 WHERE status = 'FAILED'"
-    )
+    assert await Operations(connection, "surefoot").retry(None, topic=None, decision="the limit was raised") == 1
     await eventually(lambda: ground.all_published(connection), what="both rows are PUBLISHED")
     assert await violations(connection, log, small) == expected
 

@@ -37,7 +37,7 @@ async def test_two_poison_records_among_ten_thousand(
     await connection.execute("UPDATE surefoot.outbox_events SET topic = 'no.such.topic' WHERE key = 'lost'")
 
     async def settled() -> bool:
-        return await statuses(connection) == {"FAILED": 2, "PENDING": 4, "PUBLISHED": 9_994}
+        return await statuses(connection) == {"FAILED": 2, "HELD": 4, "PUBLISHED": 9_994}
 
     await start()
     await eventually(settled, what="two are FAILED, the four behind them wait, all others are published", within_s=60)
@@ -49,7 +49,7 @@ async def test_two_poison_records_among_ten_thousand(
     assert "2,097" in failed[large]["last_error"]
     assert "no topic 'no.such.topic'" in failed[lost]["last_error"]
     assert {row["attempts"] for row in failed.values()} == {3}
-    held = await connection.fetch("SELECT key, held FROM surefoot.outbox WHERE status = 'PENDING' ORDER BY key")
+    held = await connection.fetch("SELECT key, held FROM surefoot.outbox WHERE status = 'HELD' ORDER BY key")
     assert [(row["key"], row["held"]) for row in held] == [("large", True)] * 2 + [("lost", True)] * 2
 
     seen = as_seen(await read_all(log, topic))

@@ -8,6 +8,7 @@ from datetime import timedelta
 import asyncpg
 import pytest
 
+from outbox_publisher.operations import Operations
 from surefoot import outbox
 from surefoot.events import decode
 from surefoot.log.kafka import KafkaLog
@@ -161,7 +162,7 @@ async def test_a_refused_row_fails_with_a_sentence_its_key_is_held_and_the_other
     await connection.execute("UPDATE surefoot.outbox_events SET topic = 'no.such.topic' WHERE key = 'held'")
 
     async def settled() -> bool:
-        return await statuses(connection) == {"FAILED": 1, "PENDING": 2, "PUBLISHED": 1}
+        return await statuses(connection) == {"FAILED": 1, "HELD": 2, "PUBLISHED": 1}
 
     async with relay_running(database_url, log):
         await eventually(settled, what="one row is FAILED, the two behind it wait, the other is published")
@@ -170,7 +171,7 @@ async def test_a_refused_row_fails_with_a_sentence_its_key_is_held_and_the_other
         assert (row["key"], row["attempts"]) == ("held", 3)
         assert "no topic 'no.such.topic'" in row["last_error"]
         assert "surefoot topics create" in row["last_error"]
-        held = await connection.fetch("SELECT held FROM surefoot.outbox WHERE status = 'PENDING'")
+        held = await connection.fetch("SELECT held FROM surefoot.outbox WHERE status = 'HELD'")
         assert [row["held"] for row in held] == [True, True]
 
 
@@ -198,3 +199,54 @@ async def test_an_alert_is_posted_for_a_row_that_fails(
     assert alert["code"] == "outbox_event_failed"
     assert alert["details"]["key"] == "k"
     assert "no.such.topic" in alert["sentence"]
+
+
+async def test_a_retried_row_and_those_held_behind_it_are_published_in_order(
+    database_url: str, connection: asyncpg.Connection, log: EventLog, topic: str
+) -> None:
+    for number in range(4):
+        async with outbox.transaction(connection) as tx:
+            tx.add(ThingHappened(thing_id="k", number=number))
+    later = f"{topic}.later"
+    await connection.execute("UPDATE surefoot.outbox_events SET topic = $1", later)
+    async with relay_running(database_url, log):
+        await eventually(
+            lambda: _equals(lambda: statuses(connection), {"FAILED": 1, "HELD": 3}), what="the key is held"
+        )
+        with things_on(later):
+            await add(connection, "came while the key was held", key="k")
+        await log.create([spec(later)])
+        verbs = Operations(connection, "surefoot")
+        assert await verbs.retry(None, topic=None, decision="the topic is there now") == 1
+        assert await verbs.retry(None, topic=None, decision="once more") == 0
+        await eventually(lambda: published(connection), what="every row is PUBLISHED")
+    bodies = [json.loads(record.value or b"") for record in await read_all(log, later)]
+    assert [(body["number"], body["note"]) for body in bodies] == [
+        (0, ""),
+        (1, ""),
+        (2, ""),
+        (3, ""),
+        (0, "came while the key was held"),
+    ]
+
+
+async def test_a_released_row_is_never_published_and_its_key_goes_on(
+    database_url: str, connection: asyncpg.Connection, log: EventLog, topic: str
+) -> None:
+    later = f"{topic}.later"
+    with things_on(later):
+        for note in ("first", "second", "third"):
+            await add(connection, note, key="k")
+    async with relay_running(database_url, log, max_attempts=1):
+        await eventually(
+            lambda: _equals(lambda: statuses(connection), {"FAILED": 1, "HELD": 2}), what="the key is held"
+        )
+        event_id = await connection.fetchval("SELECT event_id FROM surefoot.outbox_events WHERE status = 'FAILED'")
+        await log.create([spec(later)])
+        assert await Operations(connection, "surefoot").release(event_id, decision="anna: not needed") == 1
+        wanted = {"RELEASED": 1, "PUBLISHED": 2}
+        await eventually(lambda: _equals(lambda: statuses(connection), wanted), what="the rest is published")
+    notes = [json.loads(record.value or b"")["note"] for record in await read_all(log, later)]
+    assert notes == ["second", "third"]
+    decision = await connection.fetchval("SELECT decision FROM surefoot.outbox WHERE status = 'RELEASED'")
+    assert decision == "anna: not needed"

@@ -20,7 +20,7 @@ from sqlalchemy.dialects.postgresql import ENUM
 
 from surefoot.database.tables.base import declare, metadata
 
-STATUS = ENUM("PENDING", "PUBLISHED", "FAILED", "RELEASED", name="outbox_status", metadata=metadata)
+STATUS = ENUM("PENDING", "HELD", "PUBLISHED", "FAILED", "RELEASED", name="outbox_status", metadata=metadata)
 
 outbox_events = Table(
     "outbox_events",
@@ -115,6 +115,9 @@ END
 $function$
 """)
 
+# PENDING: waits for a relay. HELD: waits behind a FAILED row of its key, out of the claims' way. PUBLISHED: the log has
+# acknowledged it. FAILED: the log refused it for good. RELEASED: an operator let its key go on without it.
+
 # Postgres before 16 cannot ask whether text is JSON; a body that is not is shown as null.
 declare("""
 CREATE FUNCTION {schema}.as_json(body bytea) RETURNS jsonb LANGUAGE plpgsql IMMUTABLE AS $function$
@@ -131,10 +134,10 @@ CREATE VIEW {schema}.outbox AS
     SELECT e.position, e.event_id, e.topic, e.event_type, e.key, e.status, e.attempts, e.last_error,
            {schema}.as_json(e.body) AS payload, e.headers, e.created_at, e.published_at, e.next_attempt_at, e.decision,
            e.shard, l.owner AS relay,
-           e.status = 'PENDING' AND EXISTS (
+           e.status = 'HELD' OR e.status = 'PENDING' AND EXISTS (
                SELECT FROM {schema}.outbox_events f
-               WHERE f.shard = e.shard AND f.topic = e.topic AND f.key = e.key AND f.status = 'FAILED'
-                 AND f.attempts > 0 AND f.position < e.position
+               WHERE f.shard = e.shard AND f.topic = e.topic AND f.key = e.key AND f.attempts > 0
+                 AND f.status IN ('PENDING', 'FAILED') AND f.status = 'FAILED'
            ) AS held
     FROM {schema}.outbox_events e LEFT JOIN {schema}.leases l ON l.scope = 'outbox' AND l.unit = e.shard
 """)

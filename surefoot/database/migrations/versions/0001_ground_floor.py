@@ -9,7 +9,7 @@ down_revision = None
 
 STATEMENTS = [
     """
-    CREATE TYPE {schema}.outbox_status AS ENUM ('PENDING', 'PUBLISHED', 'FAILED', 'RELEASED')
+    CREATE TYPE {schema}.outbox_status AS ENUM ('PENDING', 'HELD', 'PUBLISHED', 'FAILED', 'RELEASED')
     """,
     """
     CREATE TABLE {schema}.lease_members (
@@ -213,10 +213,10 @@ STATEMENTS = [
         SELECT e.position, e.event_id, e.topic, e.event_type, e.key, e.status, e.attempts, e.last_error,
                {schema}.as_json(e.body) AS payload, e.headers, e.created_at, e.published_at, e.next_attempt_at, e.decision,
                e.shard, l.owner AS relay,
-               e.status = 'PENDING' AND EXISTS (
+               e.status = 'HELD' OR e.status = 'PENDING' AND EXISTS (
                    SELECT FROM {schema}.outbox_events f
-                   WHERE f.shard = e.shard AND f.topic = e.topic AND f.key = e.key AND f.status = 'FAILED'
-                     AND f.attempts > 0 AND f.position < e.position
+                   WHERE f.shard = e.shard AND f.topic = e.topic AND f.key = e.key AND f.attempts > 0
+                     AND f.status IN ('PENDING', 'FAILED') AND f.status = 'FAILED'
                ) AS held
         FROM {schema}.outbox_events e LEFT JOIN {schema}.leases l ON l.scope = 'outbox' AND l.unit = e.shard
     """,

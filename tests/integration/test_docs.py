@@ -1,0 +1,182 @@
+"""What the documents show is run: make targets exist, commands work, the first page works from top to bottom.
+
+A command that runs until stopped (`surefoot relay`), or that needs Kafka, is parsed by the real command line instead.
+"""
+
+import asyncio
+import os
+import re
+import shlex
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+import psycopg
+import pytest
+from typer.main import get_command
+
+from surefoot.cli import build
+from surefoot.log.postgres import PostgresLog
+from tests.relaying import relay_running
+from tests.waiting import eventually
+
+ROOT = Path(__file__).parents[2]
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
+EXAMPLE_URL = "postgresql://user:password@host:5432/name"
+EXAMPLE_ID = "0192f0c1-7a3e-7c41-9d0a-6f1f0d6f3b11"
+UNTIL_STOPPED = {"relay", "up", "demo"}
+FINDS_PROBLEMS = {"doctor", "check"}  # these exit with 1 when they find something, as they may in the examples
+BLOCK = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+
+
+class Block(NamedTuple):
+    language: str
+    text: str
+
+
+def blocks(page: Path) -> list[Block]:
+    return [Block(*found) for found in BLOCK.findall(page.read_text())]
+
+
+def commands(text: str) -> list[list[str]]:
+    """The command lines of a shell block, as words; a line that ends in a backslash goes on."""
+    return [shlex.split(line, comments=True) for line in text.replace("\\\n", " ").splitlines() if line.strip()]
+
+
+def shown(program: str) -> list[str]:
+    """Every different command of this program in the documents."""
+    lines = [
+        line for page in PAGES for block in blocks(page) if block.language == "sh" for line in commands(block.text)
+    ]
+    return sorted({shlex.join(line) for line in lines if line and line[0] == program})
+
+
+def parse(arguments: list[str]) -> None:
+    """Let the real command line read these arguments, all but do them: a mistake raises."""
+    command = get_command(build())
+    context = command.make_context("surefoot", list(arguments))
+    while (resolve := getattr(command, "resolve_command", None)) is not None:
+        _, command, rest = resolve(context, [*context._protected_args, *context.args])
+        context = command.make_context(command.name, rest, parent=context)
+
+
+def is_runnable(arguments: list[str]) -> bool:
+    follows = arguments[0] == "tail" and "--no-follow" not in arguments
+    return arguments[0] not in UNTIL_STOPPED and "--kafka" not in arguments and not follows
+
+
+def run(arguments: list[str], *, cwd: Path, url: str) -> subprocess.CompletedProcess[str]:
+    environment = {**os.environ, "SUREFOOT_DATABASE": url, "PYTHONPATH": str(cwd), "PYTHONWARNINGS": "error"}
+    environment.pop("SUREFOOT_KAFKA", None)
+    given = [word.replace(EXAMPLE_URL, url) for word in arguments]
+    return subprocess.run(
+        [sys.executable, "-m", *given],
+        cwd=cwd,
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+
+
+@pytest.fixture
+def shop(tmp_path: Path) -> Path:
+    """A directory with the package that the first page makes."""
+    for block in blocks(ROOT / "docs" / "first-event.md"):
+        if block.language == "python":
+            write(block.text, tmp_path)
+    return tmp_path
+
+
+def write(text: str, directory: Path) -> str:
+    """Put a block into the file that its first line names; the module's name."""
+    name = text.splitlines()[0].removeprefix("# ")
+    path = directory / name
+    path.parent.mkdir(exist_ok=True)
+    path.write_text(text)
+    return name.removesuffix(".py").replace("/", ".")
+
+
+@pytest.fixture
+def busy_database_url(database_url: str, shop: Path) -> Iterator[str]:
+    """A database with topics, and the FAILED row that the examples speak of."""
+    with psycopg.connect(database_url, autocommit=True) as connection:
+        connection.execute(
+            """INSERT INTO surefoot.outbox_events
+                   (event_id, shard, key_hash, topic, event_type, key, body, headers, status, attempts, last_error)
+               VALUES (%s, 0, 0, 'order.events', 'order.paid', 'order-1', '{}', '[]', 'FAILED', 5, 'It is too large.')""",
+            [EXAMPLE_ID],
+        )
+        for topic in ("order.events", "shop.orders"):
+            connection.execute(
+                "INSERT INTO surefoot.log_topics (topic, partitions, retention, max_record_bytes)"
+                " VALUES (%s, 8, interval '7 days', 1048576)",
+                [topic],
+            )
+    yield database_url
+
+
+@pytest.mark.parametrize("line", shown("make"))
+def test_every_make_target_in_the_documents_exists(line: str) -> None:
+    targets = re.findall(r"^([a-z-]+):.*## ", (ROOT / "Makefile").read_text(), re.MULTILINE)
+    assert {word for word in shlex.split(line)[1:] if "=" not in word} <= set(targets)
+
+
+@pytest.mark.parametrize("line", shown("surefoot"))
+def test_every_command_in_the_documents_is_one_that_exists(line: str) -> None:
+    parse(shlex.split(line)[1:])
+
+
+@pytest.mark.parametrize("line", [line for line in shown("surefoot") if is_runnable(shlex.split(line)[1:])])
+def test_every_command_in_the_documents_works(line: str, busy_database_url: str, shop: Path) -> None:
+    arguments = shlex.split(line)[1:]
+    done = run(["surefoot", *arguments], cwd=shop, url=busy_database_url)
+    assert "Traceback" not in done.stderr
+    assert done.returncode in ({0, 1} if FINDS_PROBLEMS & set(arguments) else {0}), done.stdout + done.stderr
+
+
+async def test_the_first_page_works_from_top_to_bottom(empty_database_url: str, tmp_path: Path) -> None:
+    """Every block in the order of the page: commands run, programs run, and the events they commit arrive."""
+    log = PostgresLog(empty_database_url)
+    migrated = await asyncio.to_thread(run, ["surefoot", "migrate"], cwd=tmp_path, url=empty_database_url)
+    assert migrated.returncode == 0, migrated.stderr
+    modules: list[str] = []
+    async with relay_running(empty_database_url, log):
+        for block in blocks(ROOT / "docs" / "first-event.md"):
+            if block.language == "python":
+                modules.append(write(block.text, tmp_path))
+            elif block.language == "sh":
+                await _follow(block, tmp_path, empty_database_url)
+
+        async def arrived() -> bool:
+            tail = ["surefoot", "tail", "shop.orders", "--from-start", "--no-follow"]
+            done = await asyncio.to_thread(run, tail, cwd=tmp_path, url=empty_database_url)
+            keys = [line.split()[2] for line in done.stdout.splitlines()]
+            return sorted(keys) == ["order-1", "order-3", "order-5", "order-6"]
+
+        await eventually(arrived, what="the four committed events arrive, and none of those rolled back")
+    await log.close()
+    assert modules == ["shop.events", "shop.tables", "shop.first", "shop.rollback", "shop.sync", "shop.bare"]
+
+
+async def _follow(block: Block, directory: Path, url: str) -> None:
+    for line in commands(block.text):
+        program, *arguments = line
+        if program == "python":
+            module = arguments[1]
+            done = await asyncio.to_thread(run, [module], cwd=directory, url=url)
+        elif program == "surefoot" and arguments[0] != "doctor" and is_runnable(arguments):
+            done = await asyncio.to_thread(run, ["surefoot", *arguments], cwd=directory, url=url)
+        else:
+            continue
+        assert done.returncode == 0, f"{shlex.join(line)}\n{done.stdout}{done.stderr}"
+
+
+def test_every_link_between_the_documents_leads_somewhere() -> None:
+    for page in PAGES:
+        for target in re.findall(r"\]\(([^)#\s]+)", page.read_text()):
+            if "://" not in target:
+                assert (page.parent / target).exists(), f"{page.name} links to {target}"
