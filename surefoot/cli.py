@@ -6,7 +6,7 @@ something, 2 it could not be done, 130 interrupted.
 
 import os
 import sys
-from importlib.metadata import entry_points
+from importlib.metadata import EntryPoint, entry_points
 from typing import cast
 
 import typer
@@ -14,14 +14,22 @@ from pydantic import ValidationError
 from pydantic_settings import BaseSettings
 from rich.console import Console
 
-from surefoot.commands import doctor, migrate, schemas, tail, topics
 from surefoot.errors import SurefootError
 
+GROUP = "surefoot.commands"
+OWN = [
+    EntryPoint("migrate", "surefoot.commands.migrate:migrate", GROUP),
+    EntryPoint("doctor", "surefoot.commands.doctor:doctor", GROUP),
+    EntryPoint("tail", "surefoot.commands.tail:tail", GROUP),
+    EntryPoint("topics", "surefoot.commands.topics:app", GROUP),
+    EntryPoint("schemas", "surefoot.commands.schemas:app", GROUP),
+]
 EXIT_FAILED = 2
 EXIT_INTERRUPTED = 130
 
 
-def build() -> typer.Typer:
+def build(wanted: str | None = None) -> typer.Typer:
+    """The command with all its subcommands, or with the one that is wanted: loading all of them takes twice as long."""
     app = typer.Typer(
         name="surefoot",
         no_args_is_help=True,
@@ -32,12 +40,9 @@ def build() -> typer.Typer:
         A first walk: `surefoot demo`. Then `surefoot migrate` on your own database, `surefoot relay` to publish, and
         `surefoot doctor` when something seems wrong.""",
     )
-    app.command("migrate")(migrate.migrate)
-    app.command("doctor")(doctor.doctor)
-    app.command("tail")(tail.tail)
-    app.add_typer(topics.app, name="topics")
-    app.add_typer(schemas.app, name="schemas")
-    for found in sorted(entry_points(group="surefoot.commands"), key=lambda found: found.name):
+    app.callback()(lambda: None)  # so that it has subcommands even where only one is loaded
+    every = [*OWN, *sorted(entry_points(group=GROUP), key=lambda found: found.name)]
+    for found in [found for found in every if found.name == wanted] or every:
         command = found.load()
         if isinstance(command, typer.Typer):
             app.add_typer(command, name=found.name)
@@ -48,7 +53,7 @@ def build() -> typer.Typer:
 
 def main() -> None:
     try:
-        build()()
+        build(sys.argv[1] if len(sys.argv) > 1 else None)()
     except (SurefootError, ExceptionGroup) as error:
         ours = _ours(error)
         if ours is None:

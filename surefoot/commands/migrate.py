@@ -3,7 +3,7 @@
 from typing import Annotated
 
 import typer
-from rich import print as show
+from rich.console import Console
 from rich.markup import escape
 
 from surefoot.commands.options import Database, Schema, required_database
@@ -11,6 +11,8 @@ from surefoot.commands.running import run
 from surefoot.database import migrate as migrations
 from surefoot.database.connection import shown_url
 from surefoot.database.schema import DEFAULT_SCHEMA
+
+console = Console(highlight=False, soft_wrap=True)
 
 
 def migrate(
@@ -23,4 +25,4 @@ def migrate(
     """Make or update Surefoot's tables, in a schema of their own. Safe to run again, also from several places."""
     url = required_database(database)
     version = run(migrations.migrate(url, schema=schema, shards=shards))
-    show(f"The schema [bold]{schema}[/] at {escape(shown_url(url))} is at version {version}.")
+    console.print(f"The schema [bold]{schema}[/] at {escape(shown_url(url))} is at version {version}.")

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 import typer
-from rich import print as show
+from rich.console import Console
 from rich.markup import escape
 
 from surefoot.commands.event_log import event_log
@@ -16,6 +16,7 @@ from surefoot.log.port import EventLog, TopicSpec
 from surefoot.log.topic_check import compare
 
 app = typer.Typer(no_args_is_help=True, help="Create the topics that the catalogue declares, and check them.")
+console = Console(highlight=False, soft_wrap=True)
 
 
 def declared(catalogue: Catalogue) -> list[TopicSpec]:
@@ -40,7 +41,7 @@ def create(
     before, problems = run(work())
     for spec in wanted:
         word = "exists " if spec.name in before else "created"
-        show(f"{word}  {spec.name}  [dim]{spec.partitions} partitions, kept {spec.retention.days} days[/]")
+        console.print(f"{word}  {spec.name}  [dim]{spec.partitions} partitions, kept {spec.retention.days} days[/]")
     _finish(problems, len(wanted))
 
 
@@ -65,7 +66,7 @@ async def _problems(log: EventLog, wanted: Sequence[TopicSpec]) -> list[str]:
 
 def _finish(problems: Sequence[str], count: int) -> None:
     for problem in problems:
-        show(f"[red]✗[/] {escape(problem)}")
+        console.print(f"[red]✗[/] {escape(problem)}")
     if problems:
         raise typer.Exit(1)
-    show(f"[green]✓[/] All {count} topics are as the catalogue declares them.")
+    console.print(f"[green]✓[/] All {count} topics are as the catalogue declares them.")

@@ -1,12 +1,13 @@
 """The commands, as people run them: as processes. A mistake is answered with a sentence, never with a traceback.
 
-The mistakes are run two at a time before the first test looks at them, because a process takes most of a second to start.
+The mistakes are run two at a time before the first test looks at them, because a process takes a while to start.
 """
 
 import asyncio
 import json
 import os
 import re
+import shlex
 import signal
 import socket
 import subprocess
@@ -17,13 +18,16 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import NamedTuple
 
+import asyncpg
 import httpx
 import psycopg
 import pytest
 
 from surefoot import outbox
+from surefoot.commands.topics import declared
 from surefoot.database.embedded import EmbeddedPostgres
-from tests.events import ThingHappened
+from surefoot.log.postgres import PostgresLog
+from tests.events import ThingHappened, catalogue
 from tests.waiting import eventually
 
 NOBODY = "00000000-0000-0000-0000-000000000000"
@@ -70,7 +74,7 @@ MISTAKES = {
     "retry of nothing": Mistake("outbox retry", "either an event id, or --all"),
     "retry of one and all": Mistake(f"outbox retry {NOBODY} --all", "either an event id, or --all"),
     "release without reason": Mistake(f"outbox release {NOBODY}", "Say why, with --reason"),
-    "release with a blank reason": Mistake(f"outbox release {NOBODY} --reason= ", "Say why, with --reason"),
+    "release with a blank reason": Mistake(f"outbox release {NOBODY} --reason ' '", "Say why, with --reason"),
     "unknown topic": Mistake("tail no.such", "no topic 'no.such'"),
     "bad catalogue reference": Mistake("topics create --catalogue nonsense", "say package.module:attribute"),
     "no such module": Mistake("topics create --catalogue no.such:thing", "There is no module no.such"),
@@ -119,7 +123,7 @@ def answers(postgres_server: EmbeddedPostgres, _template: str) -> Iterator[Mappi
     urls = {None: None, "migrated": f"{base}/{_template}", "empty": postgres_server.url}
     with ThreadPoolExecutor(2) as two:
         running = {
-            name: two.submit(run, mistake.arguments.split(" "), urls[mistake.database], **mistake.environment)
+            name: two.submit(run, shlex.split(mistake.arguments), urls[mistake.database], **mistake.environment)
             for name, mistake in MISTAKES.items()
         }
         yield {name: done.result() for name, done in running.items()}
@@ -231,9 +235,8 @@ def _row(connection: psycopg.Connection) -> tuple[str, int, str]:
     return found[0], found[1], found[2]
 
 
-def test_the_doctor_warns_when_no_relay_runs(database_url: str) -> None:
-    run(["topics", "create", *TESTS_CATALOGUE], database_url)
-    done = run(["doctor", *TESTS_CATALOGUE], database_url)
+async def test_the_doctor_warns_when_no_relay_runs(database_url: str, topics: None) -> None:
+    done = await off_loop(["doctor", *TESTS_CATALOGUE], database_url)
     assert done.code == 0
     assert "! No relay is running" in done.out
 
@@ -242,6 +245,13 @@ def test_the_doctor_reports_failed_rows(database_url: str, failed_row: psycopg.C
     done = run(["doctor", *TESTS_CATALOGUE], database_url)
     assert done.code == 1
     assert "✗ 1 outbox event(s) are FAILED, and their keys are held." in done.out
+
+
+@pytest.fixture
+async def topics(database_url: str) -> None:
+    log = PostgresLog(database_url)
+    await log.create(declared(catalogue))
+    await log.close()
 
 
 class Running(NamedTuple):
@@ -282,9 +292,10 @@ async def relay(url: str, log: Path, *arguments: str) -> AsyncIterator[Running]:
             await process.wait()
 
 
-async def test_a_relay_publishes_serves_metrics_and_stops_on_a_term_signal(database_url: str, tmp_path: Path) -> None:
+async def test_a_relay_publishes_serves_metrics_and_stops_on_a_term_signal(
+    database_url: str, topics: None, tmp_path: Path
+) -> None:
     port = free_port()
-    assert (await off_loop(["topics", "create", *TESTS_CATALOGUE], database_url)).code == 0
     async with relay(database_url, tmp_path / "log", "--metrics-port", str(port), "--log-format", "json") as running:
         await _add(database_url, "k1")
         healthy = await off_loop(["doctor", *TESTS_CATALOGUE], database_url)
@@ -322,8 +333,6 @@ async def test_a_relay_stops_cleanly_on_ctrl_c(database_url: str, tmp_path: Path
 
 
 async def _add(url: str, key: str) -> None:
-    import asyncpg
-
     connection = await asyncpg.connect(url)
     async with outbox.transaction(connection) as tx:
         tx.add(ThingHappened(thing_id=key))

@@ -9,7 +9,6 @@ import re
 import shlex
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
@@ -17,7 +16,10 @@ import psycopg
 import pytest
 from typer.main import get_command
 
+from outbox_publisher.settings import RelaySettings
 from surefoot.cli import build
+from surefoot.database.tables import metadata
+from surefoot.log.kafka_settings import KafkaSettings
 from surefoot.log.postgres import PostgresLog
 from tests.relaying import relay_running
 from tests.waiting import eventually
@@ -26,6 +28,7 @@ ROOT = Path(__file__).parents[2]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
 EXAMPLE_URL = "postgresql://user:password@host:5432/name"
 EXAMPLE_ID = "0192f0c1-7a3e-7c41-9d0a-6f1f0d6f3b11"
+METRICS = [ROOT / "outbox_publisher" / "metrics.py", ROOT / "surefoot" / "telemetry" / "alerts.py"]
 UNTIL_STOPPED = {"relay", "up", "demo"}
 FINDS_PROBLEMS = {"doctor", "check"}  # these exit with 1 when they find something, as they may in the examples
 BLOCK = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
@@ -101,13 +104,13 @@ def write(text: str, directory: Path) -> str:
 
 
 @pytest.fixture
-def busy_database_url(database_url: str, shop: Path) -> Iterator[str]:
+def busy_database_url(database_url: str) -> str:
     """A database with topics, and the FAILED row that the examples speak of."""
     with psycopg.connect(database_url, autocommit=True) as connection:
         connection.execute(
             """INSERT INTO surefoot.outbox_events
                    (event_id, shard, key_hash, topic, event_type, key, body, headers, status, attempts, last_error)
-               VALUES (%s, 0, 0, 'order.events', 'order.paid', 'order-1', '{}', '[]', 'FAILED', 5, 'It is too large.')""",
+               VALUES (%s, 0, 0, 'order.events', 'order.paid', 'order-1', '{}', '[]', 'FAILED', 5, 'Too large.')""",
             [EXAMPLE_ID],
         )
         for topic in ("order.events", "shop.orders"):
@@ -116,7 +119,7 @@ def busy_database_url(database_url: str, shop: Path) -> Iterator[str]:
                 " VALUES (%s, 8, interval '7 days', 1048576)",
                 [topic],
             )
-    yield database_url
+    return database_url
 
 
 @pytest.mark.parametrize("line", shown("make"))
@@ -128,6 +131,12 @@ def test_every_make_target_in_the_documents_exists(line: str) -> None:
 @pytest.mark.parametrize("line", shown("surefoot"))
 def test_every_command_in_the_documents_is_one_that_exists(line: str) -> None:
     parse(shlex.split(line)[1:])
+
+
+@pytest.mark.parametrize("line", ["relay --metrics-port none", "outbox lst", "tail", "topics create --catalog x:y"])
+def test_a_command_that_does_not_exist_would_be_noticed(line: str) -> None:
+    with pytest.raises(Exception, match=r"valid integer|No such command|topic|No such option"):
+        parse(line.split())
 
 
 @pytest.mark.parametrize("line", [line for line in shown("surefoot") if is_runnable(shlex.split(line)[1:])])
@@ -180,3 +189,24 @@ def test_every_link_between_the_documents_leads_somewhere() -> None:
         for target in re.findall(r"\]\(([^)#\s]+)", page.read_text()):
             if "://" not in target:
                 assert (page.parent / target).exists(), f"{page.name} links to {target}"
+
+
+@pytest.mark.parametrize("page", ["README.md", "docs/tables.md", "docs/operations.md"])
+def test_every_query_in_the_documents_runs(page: str, database_url: str) -> None:
+    queries = [block.text for block in blocks(ROOT / page) if block.language == "sql"]
+    assert queries
+    with psycopg.connect(database_url, autocommit=True) as connection:
+        for statement in (part for query in queries for part in query.split(";") if part.strip()):
+            connection.execute(statement.encode())
+
+
+def test_every_setting_metric_table_and_column_is_documented() -> None:
+    settings = [f"SUREFOOT_RELAY_{name.upper()}" for name in RelaySettings.model_fields.keys() - {"db_schema"}]
+    kafka = [f"SUREFOOT_KAFKA_{name.upper()}" for name in KafkaSettings.model_fields.keys() - {"bootstrap_servers"}]
+    metrics = re.findall(r'"(surefoot_\w+)"', "".join(path.read_text() for path in METRICS))
+    columns = [name for table in metadata.tables.values() for name in (table.name, *table.columns.keys())]
+    wanted = {"relay.md": settings, "event-log.md": kafka, "operations.md": metrics, "tables.md": columns}
+    for page, names in wanted.items():
+        text = (ROOT / "docs" / page).read_text()
+        assert names
+        assert [name for name in names if f"`{name}" not in text] == [], page
