@@ -29,6 +29,7 @@ PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
 EXAMPLE_URL = "postgresql://user:password@host:5432/name"
 EXAMPLE_ID = "0192f0c1-7a3e-7c41-9d0a-6f1f0d6f3b11"
 METRICS = [ROOT / "outbox_publisher" / "metrics.py", ROOT / "surefoot" / "telemetry" / "alerts.py"]
+FIRST_PAGE = ROOT / "docs" / "first-event.md"
 UNTIL_STOPPED = {"relay", "up", "demo"}
 FINDS_PROBLEMS = {"doctor", "check"}  # these exit with 1 when they find something, as they may in the examples
 BLOCK = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
@@ -88,7 +89,7 @@ def run(arguments: list[str], *, cwd: Path, url: str) -> subprocess.CompletedPro
 @pytest.fixture
 def shop(tmp_path: Path) -> Path:
     """A directory with the package that the first page makes."""
-    for block in blocks(ROOT / "docs" / "first-event.md"):
+    for block in blocks(FIRST_PAGE):
         if block.language == "python":
             write(block.text, tmp_path)
     return tmp_path
@@ -153,21 +154,25 @@ async def test_the_first_page_works_from_top_to_bottom(empty_database_url: str, 
     migrated = await asyncio.to_thread(run, ["surefoot", "migrate"], cwd=tmp_path, url=empty_database_url)
     assert migrated.returncode == 0, migrated.stderr
     modules: list[str] = []
+    printed = ""
     async with relay_running(empty_database_url, log):
-        for block in blocks(ROOT / "docs" / "first-event.md"):
+        for block in blocks(FIRST_PAGE):
             if block.language == "python":
                 modules.append(write(block.text, tmp_path))
             elif block.language == "sh":
                 await _follow(block, tmp_path, empty_database_url)
 
         async def arrived() -> bool:
+            nonlocal printed
             tail = ["surefoot", "tail", "shop.orders", "--from-start", "--no-follow"]
             done = await asyncio.to_thread(run, tail, cwd=tmp_path, url=empty_database_url)
-            keys = [line.split()[2] for line in done.stdout.splitlines()]
+            printed = done.stdout
+            keys = [line.split()[2] for line in printed.splitlines()]
             return sorted(keys) == ["order-1", "order-3", "order-5", "order-6"]
 
         await eventually(arrived, what="the four committed events arrive, and none of those rolled back")
     await log.close()
+    assert all(block.text in printed for block in blocks(FIRST_PAGE) if block.language == "text")
     assert modules == ["shop.events", "shop.tables", "shop.first", "shop.rollback", "shop.sync", "shop.bare"]
 
 
