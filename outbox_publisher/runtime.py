@@ -36,6 +36,7 @@ from surefoot.telemetry.alerts import Alerts
 
 log = structlog.get_logger("surefoot.relay")
 SCOPE = "outbox"
+PROBE = "surefoot.probe"
 
 
 def relay_name() -> str:
@@ -72,34 +73,32 @@ class Relay:
 
     async def run(self) -> None:
         """Relay until stopped. Raises only what waiting cannot mend: a database without our tables, a bad URL."""
-        publisher = await self._open_publisher()
-        if publisher is None:
-            return
-        lanes = [self._lane(number, publisher) for number in range(self._settings.lanes)]
+        publisher = await self._log.publisher()
         try:
+            await self._until_the_log_answers(publisher)
             async with asyncio.TaskGroup() as group:
                 group.create_task(self._surviving(self._heartbeat, self._lanes_done))
                 group.create_task(self._surviving(self._listen, self._stopping))
                 group.create_task(keep_house(self._url, self._log, self._ownership, self._settings, self._stopping))
                 async with asyncio.TaskGroup() as working:
-                    for lane in lanes:
-                        working.create_task(lane)
+                    for number in range(self._settings.lanes):
+                        working.create_task(self._lane(number, publisher))
                 self._lanes_done.set()  # only now: a lane's last round still needs its leases
         finally:
             await publisher.close()
             await self._alerts.close()
 
-    async def _open_publisher(self) -> Publisher | None:
+    async def _until_the_log_answers(self, publisher: Publisher) -> None:
+        """A relay that cannot publish takes no shards, and a wrong address shows before an event waits."""
         outage = Outage("the event log", self._settings, LOG_OUTAGES)
         while not self._stopping.is_set():
             try:
-                publisher = await self._log.publisher()
+                await publisher.topic(PROBE)
             except LogUnavailable as error:
                 await outage.wait(error, self._stopping)
             else:
                 outage.over()
-                return publisher
-        return None
+                return
 
     async def _lane(self, number: int, publisher: Publisher) -> None:
         lane = Lane(

@@ -35,6 +35,7 @@ Catalogues = Annotated[
     list[str] | None,
     typer.Option(
         "--catalogue",
+        envvar="SUREFOOT_CATALOGUE",
         help="Where event types are declared, as package.module:name. May be given more than once. "
         "Without it: the catalogues that installed packages offer.",
         show_default=False,
