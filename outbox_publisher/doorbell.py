@@ -29,7 +29,7 @@ class Doorbell:
         self._asleep = asleep
         self._changed.set()
 
-    async def listen(self, connection: Connection, stopping: asyncio.Event) -> None:
+    async def listen(self, connection: Connection, stopping: asyncio.Event, works: Callable[[], None]) -> None:
         """Hear the bell and keep the sign, until stopped."""
         await connection.add_listener(CHANNEL, lambda *_: self._ring())
         (sign,) = await prepared(
@@ -42,6 +42,7 @@ class Doorbell:
             self._changed.clear()
             asleep = self._asleep
             await sign.fetch(self._lease if asleep else timedelta(0))
+            works()
             if asleep and not out:
                 self._ring()  # one more look by every lane: what was committed before the sign was out
             out = asleep
@@ -49,7 +50,7 @@ class Doorbell:
 
     async def _until_changed(self, stopping: asyncio.Event) -> None:
         waiting = [asyncio.create_task(self._changed.wait()), asyncio.create_task(stopping.wait())]
-        timeout = self._heartbeat.total_seconds() if self._asleep else None
-        await asyncio.wait(waiting, timeout=timeout, return_when=asyncio.FIRST_COMPLETED)
+        # Also while awake: that the connection still answers is found out only by using it.
+        await asyncio.wait(waiting, timeout=self._heartbeat.total_seconds(), return_when=asyncio.FIRST_COMPLETED)
         for task in waiting:
             task.cancel()

@@ -40,7 +40,11 @@ async def _once(
     url: str, event_log: EventLog, ownership: Ownership, settings: RelaySettings, stopping: asyncio.Event
 ) -> None:
     connection = await connect(
-        url, name="relay-housekeeping", lock_timeout=settings.lock_timeout, settings=SESSION_SETTINGS
+        url,
+        name="relay-housekeeping",
+        lock_timeout=settings.lock_timeout,
+        command_timeout=settings.lease,
+        settings=SESSION_SETTINGS,
     )
     try:
         store = Housekeeping(connection, settings.db_schema)

@@ -8,7 +8,7 @@ is PENDING.
 import asyncio
 import time
 from collections import Counter
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence, Set
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import assert_never
@@ -17,13 +17,14 @@ import structlog
 
 from outbox_publisher.metrics import FAILED, PUBLISHED, REFUSED, ROUND_SECONDS
 from outbox_publisher.ownership import Ownership
-from outbox_publisher.plan import PendingRow, Plan, RefusedRow, plan, record_of, split
+from outbox_publisher.plan import PendingRow, RefusedRow, plan, split
 from outbox_publisher.policy import ADVICE, GiveUp, TryAgain, after_refusal
 from outbox_publisher.settings import RelaySettings
 from outbox_publisher.store import HOLD_ROWS, RefusedMark, RelayStore
+from outbox_publisher.topics_away import TopicsAway
 from surefoot.database.leases import Lease
 from surefoot.errors import LogUnavailable
-from surefoot.log.port import Publisher
+from surefoot.log.port import Publisher, TopicSpec
 from surefoot.telemetry.alerts import Alert
 from surefoot.testing.failpoints import failpoint
 
@@ -48,10 +49,11 @@ class Lane:
         self._ownership = ownership
         self._publisher = publisher
         self._notify = notify
+        self._away = TopicsAway(settings)
         self._holds_at = 0.0
 
     async def round(self, store: RelayStore) -> Round:
-        """Claim, publish and mark once. Raises LogUnavailable or a database error; both burn no attempt."""
+        """Claim, publish and mark once. Raises database errors; neither they nor a log that is away burn an attempt."""
         async with self._ownership.round(self._number):
             leases = self._ownership.of_lane(self._number)
             if not leases:
@@ -59,20 +61,24 @@ class Lane:
             settings = self._settings
             await self._hold(store, leases)
             with ROUND_SECONDS.labels("claim").time():
-                rows = await store.claim(list(leases), rows=settings.batch_rows, size=settings.batch_bytes)
+                rows = await store.claim(
+                    list(leases),
+                    rows=settings.batch_rows,
+                    size=settings.batch_bytes,
+                    without_topics=self._away.names(),
+                )
             if not rows:
                 return Round(0, full=False)
             await failpoint("relay.claimed")
             with ROUND_SECONDS.labels("publish").time():
-                published, refused, outage = await self._publish(rows, leases)
+                published, refused = await self._publish(rows, leases)
             await failpoint("relay.acknowledged")
             with ROUND_SECONDS.labels("mark").time():
                 await self._mark(store, leases, published, refused)
             await failpoint("relay.committed")
-            if outage is not None:
-                raise outage
             # As many rows as one shard may give: one of them probably has more. After a refusal: rows were left behind.
-            return Round(len(rows), full=len(rows) >= settings.batch_rows // len(leases) or bool(refused))
+            done = len(published) + len(refused)
+            return Round(done, full=(bool(done) and len(rows) >= settings.batch_rows // len(leases)) or bool(refused))
 
     async def _hold(self, store: RelayStore, leases: Mapping[int, Lease]) -> None:
         """Now and then, and at once when a row has FAILED: claims should not read past what is held every time."""
@@ -84,33 +90,46 @@ class Lane:
 
     async def _publish(
         self, rows: Sequence[PendingRow], leases: Mapping[int, Lease]
-    ) -> tuple[list[PendingRow], list[RefusedRow], LogUnavailable | None]:
-        topics = {name: await self._publisher.topic(name) for name in {row.topic for row in rows}}
-        # A relay that was frozen since it claimed may have lost its shards: sending would only repeat what another
-        # sent.
+    ) -> tuple[list[PendingRow], list[RefusedRow]]:
+        topics = await self._topics({row.topic for row in rows})
+        # A relay that was frozen since it claimed may have lost its shards: it would only repeat what another sent.
         if not all(lease.is_valid() for lease in leases.values()):
-            return [], [], None
-        planned: Plan = plan(rows, topics)
+            return [], []
+        planned = plan([row for row in rows if row.topic in topics], topics)
         outcomes = await asyncio.gather(
-            *(
-                self._publisher.publish(where, [record_of(row) for row in batch])
-                for where, batch in planned.batches.items()
-            ),
+            *(self._publisher.publish(where, batch.records) for where, batch in planned.batches.items()),
             return_exceptions=True,
         )
         published: list[PendingRow] = []
         refused = list(planned.refused)
-        outage: LogUnavailable | None = None
-        for batch, outcome in zip(planned.batches.values(), outcomes, strict=True):
-            if isinstance(outcome, LogUnavailable):
-                outage = outcome
-            elif isinstance(outcome, BaseException):
-                raise outcome
+        for (where, batch), outcome in zip(planned.batches.items(), outcomes, strict=True):
+            if isinstance(outcome, BaseException):
+                self._could_not(where.topic, outcome)
             else:
-                sent, rejected = split(batch, outcome)
+                self._away.works(where.topic)
+                sent, rejected = split(batch.rows, outcome)
                 published.extend(sent)
                 refused.extend(rejected)
-        return published, refused, outage
+        return published, refused
+
+    async def _topics(self, names: Set[str]) -> dict[str, TopicSpec | None]:
+        """What the log says of these topics; those it would not tell about are left out of this round."""
+        ordered = sorted(names)
+        answers = await asyncio.gather(*(self._publisher.topic(name) for name in ordered), return_exceptions=True)
+        found: dict[str, TopicSpec | None] = {}
+        for name, answer in zip(ordered, answers, strict=True):
+            if isinstance(answer, BaseException):
+                self._could_not(name, answer)
+            else:
+                found[name] = answer
+        return found
+
+    def _could_not(self, topic: str, error: BaseException) -> None:
+        if not isinstance(error, Exception):
+            raise error  # we are being cancelled
+        if not isinstance(error, LogUnavailable):
+            log.error("publishing failed in a way nobody foresaw; its topic waits", topic=topic, exc_info=error)
+        self._away.failed(topic, error)
 
     async def _mark(
         self, store: RelayStore, leases: Mapping[int, Lease], published: list[PendingRow], refused: list[RefusedRow]

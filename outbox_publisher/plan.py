@@ -1,7 +1,7 @@
 """From claimed rows to what is sent where, and from the answers to what is marked. Pure."""
 
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import NamedTuple, assert_never
 
 import orjson
@@ -30,35 +30,60 @@ class RefusedRow:
     sentence: str
 
 
+@dataclass(slots=True)
+class Batch:
+    """Rows of one partition, in order, and the records they make."""
+
+    rows: list[PendingRow] = field(default_factory=list)
+    records: list[Record] = field(default_factory=list)
+
+
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """Rows for each partition, in order; and those that have nowhere to go."""
+    """What goes to each partition, and the rows that cannot go anywhere."""
 
-    batches: Mapping[TopicPartition, Sequence[PendingRow]]
+    batches: Mapping[TopicPartition, Batch]
     refused: Sequence[RefusedRow]
 
 
 def plan(rows: Sequence[PendingRow], topics: Mapping[str, TopicSpec | None]) -> Plan:
-    """Rows arrive in position order within each shard, hence within each key, and keep that order."""
-    batches: dict[TopicPartition, list[PendingRow]] = {}
-    lost: list[PendingRow] = []
+    """Rows arrive in position order within each shard, hence within each key, and keep that order.
+
+    A row that cannot be sent is refused; those of its key behind it are left out, and burn no attempt."""
+    batches: dict[TopicPartition, Batch] = {}
+    refused: dict[tuple[str, str], RefusedRow] = {}
     for row in rows:
+        if refused and (row.topic, row.key) in refused:
+            continue
         spec = topics[row.topic]
         if spec is None:
-            lost.append(row)
+            refused[row.topic, row.key] = RefusedRow(row, "unknown_topic", f"The log has no topic {row.topic!r}.")
+            continue
+        record = record_of(row)
+        if record is None:
+            refused[row.topic, row.key] = RefusedRow(row, "rejected", BAD_HEADERS)
             continue
         where = TopicPartition(row.topic, partition_of(row.key_hash, spec.partitions))
         batch = batches.get(where)
         if batch is None:
-            batches[where] = [row]
-        else:
-            batch.append(row)
-    return Plan(batches, [_without_topic(row) for row in _heads(lost)])
+            batch = batches[where] = Batch()
+        batch.rows.append(row)
+        batch.records.append(record)
+    return Plan(batches, list(refused.values()))
 
 
-def record_of(row: PendingRow) -> Record:
-    """The bytes that are sent. `sequence` is the row's position: rising within a key, in the order of commits."""
-    headers = [(name, value.encode()) for name, value in orjson.loads(row.headers)]
+BAD_HEADERS = "The row's headers are not a list of pairs of texts, as outbox.add writes them."
+
+
+def record_of(row: PendingRow) -> Record | None:
+    """The bytes that are sent; None if the headers cannot be (a row that was not written by us may have any).
+
+    `sequence` is the row's position: rising within a key, in the order of commits."""
+    try:
+        headers = [(name, value.encode()) for name, value in orjson.loads(row.headers)]
+        "".join([name for name, _ in headers])  # quick proof that each is a text
+    except (ValueError, TypeError, AttributeError):
+        return None
     headers.append(("ce_sequence", b"%020d" % row.position))
     return Record(row.key.encode(), row.body, headers)
 
@@ -73,15 +98,3 @@ def split(rows: Sequence[PendingRow], outcome: PublishOutcome) -> tuple[Sequence
             return rows[:index], [RefusedRow(rows[index], reason, sentence)]
         case _:
             assert_never(outcome)
-
-
-def _heads(rows: Iterable[PendingRow]) -> list[PendingRow]:
-    """The first row of each key: the others wait behind it and burn no attempt."""
-    first: dict[tuple[str, str], PendingRow] = {}
-    for row in rows:
-        first.setdefault((row.topic, row.key), row)
-    return list(first.values())
-
-
-def _without_topic(row: PendingRow) -> RefusedRow:
-    return RefusedRow(row, "unknown_topic", f"The log has no topic {row.topic!r}.")

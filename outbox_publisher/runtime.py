@@ -27,13 +27,14 @@ from surefoot.database.connection import (
     connect,
     explain,
     is_database_error,
-    is_missing_table,
+    is_outage,
 )
 from surefoot.database.leases import Leases
 from surefoot.errors import LogUnavailable
 from surefoot.log.port import EventLog, Publisher
 from surefoot.telemetry.alerts import Alerts
 
+Works = Callable[[], None]
 log = structlog.get_logger("surefoot.relay")
 SCOPE = "outbox"
 PROBE = "surefoot.probe"
@@ -108,52 +109,47 @@ class Relay:
             publisher=publisher,
             notify=self._alerts.raise_alert,
         )
-        outage = Outage("the event log", self._settings, LOG_OUTAGES)
 
-        async def work(connection: Connection) -> None:
+        async def work(connection: Connection, works: Works) -> None:
             store = await RelayStore.open(connection, self._settings.db_schema)
             while not self._stopping.is_set():
-                try:
-                    done = await lane.round(store)
-                except LogUnavailable as error:
-                    await outage.wait(error, self._stopping)
-                    continue
-                outage.over()
+                done = await lane.round(store)
+                works()
                 if not done.full:
                     await self._pacer.rest(number, done.found)
 
         await self._surviving(work, self._stopping, SESSION_SETTINGS)
 
-    async def _heartbeat(self, connection: Connection) -> None:
+    async def _heartbeat(self, connection: Connection, works: Works) -> None:
         leases = Leases(
             connection, scope=SCOPE, member=self.name, lease=self._settings.lease, schema=self._settings.db_schema
         )
-        await self._ownership.run(leases, self._settings.heartbeat, self._lanes_done)
+        await self._ownership.run(leases, self._settings.heartbeat, self._lanes_done, works)
         await leases.leave()
 
-    async def _listen(self, connection: Connection) -> None:
-        await self._doorbell.listen(connection, self._stopping)
+    async def _listen(self, connection: Connection, works: Works) -> None:
+        await self._doorbell.listen(connection, self._stopping, works)
 
     async def _surviving(
         self,
-        work: Callable[[Connection], Awaitable[None]],
+        work: Callable[[Connection, Works], Awaitable[None]],
         until: asyncio.Event,
         session_settings: dict[str, str] | None = None,
     ) -> None:
-        """Run `work` on a connection of its own; when the database goes away, connect and run it again."""
+        """Run `work` on a connection of its own; when the database goes away, connect and run it again.
+
+        An outage is over when the work works, not when a connection could be made: a database that takes connections
+        and fails every statement would be asked thousands of times a second."""
         outage = Outage("the database", self._settings, DATABASE_OUTAGES)
         while not until.is_set():
             connection: Connection | None = None
             try:
                 connection = await self._connect(session_settings)
-                outage.over()
-                await work(connection)
+                await work(connection, outage.over)
                 return
             except Exception as error:
-                if is_missing_table(error):
-                    raise explain(error, self._url) from error
-                if not is_database_error(error):
-                    raise
+                if not is_outage(error):
+                    raise (explain(error, self._url) if is_database_error(error) else error) from error
                 await outage.wait(error, until)
             finally:
                 if connection is not None:
@@ -162,5 +158,10 @@ class Relay:
     async def _connect(self, session_settings: dict[str, str] | None) -> Connection:
         timeout = self._settings.lock_timeout
         return await connect(
-            self._url, name=self.name, lock_timeout=timeout, transaction_timeout=timeout, settings=session_settings
+            self._url,
+            name=self.name,
+            lock_timeout=timeout,
+            transaction_timeout=timeout,
+            command_timeout=self._settings.lease,
+            settings=session_settings,
         )

@@ -74,10 +74,12 @@ class RelayStore:
         )
         return cls(connection, claim=claim, fence=fence, published=published, refused=refused, hold=hold)
 
-    async def claim(self, shards: Sequence[int], *, rows: int, size: int) -> list[PendingRow]:
+    async def claim(
+        self, shards: Sequence[int], *, rows: int, size: int, without_topics: Sequence[str] = ()
+    ) -> list[PendingRow]:
         """The oldest publishable rows of each shard, in order. Keys with a failed or backing-off row are left out."""
         per_shard = max(1, rows // len(shards))
-        found = await self._claim.fetch(shards, per_shard, max(1, size // len(shards)))
+        found = await self._claim.fetch(shards, per_shard, max(1, size // len(shards)), without_topics)
         return [PendingRow(*row) for row in found]  # type: ignore[misc]  # columns as in PendingRow
 
     async def mark(
@@ -88,14 +90,19 @@ class RelayStore:
             still_ours = await self._still_ours(leases)
             positions = [row.position for row in published if row.shard in still_ours]
             await self._published.fetch(sorted(still_ours), positions)
-            for mark in refused:
-                if mark.shard in still_ours:
-                    await self._refused.fetch(mark.shard, mark.position, mark.sentence, mark.retry_after)
+            marks = [mark for mark in refused if mark.shard in still_ours]
+            if marks:  # in one statement: thousands of round trips would outlast the transaction's time
+                await self._refused.fetch(
+                    [mark.shard for mark in marks],
+                    [mark.position for mark in marks],
+                    [mark.sentence for mark in marks],
+                    [mark.retry_after for mark in marks],
+                )
             await failpoint("relay.marked")
         return still_ours
 
     async def hold(self, leases: Mapping[int, Lease]) -> int:
-        """Put rows behind a FAILED one of their key out of the claims' way; how many (HOLD_ROWS: there may be more)."""
+        """Put rows behind a FAILED one of their key out of the claims' way; how many (HOLD_ROWS: maybe more)."""
         async with self._connection.transaction():
             held = await self._hold.fetch(sorted(await self._still_ours(leases)), HOLD_ROWS)
         return len(held)
@@ -147,11 +154,12 @@ def claim_statement(schema: str) -> str:
             SELECT e.position, e.shard, e.key_hash, e.topic, e.key, e.body, e.headers, e.attempts,
                    sum(coalesce(octet_length(e.body), 0)) OVER (ORDER BY e.position ROWS UNBOUNDED PRECEDING) AS bytes
             FROM {schema}.outbox_events e
-            WHERE e.shard = s.shard AND e.status = 'PENDING' AND (
+            WHERE e.shard = s.shard AND e.status = 'PENDING' AND e.topic <> ALL ($4::text[]) AND (
                 SELECT true FROM {schema}.outbox_events f
                 WHERE f.shard = e.shard AND f.topic = e.topic AND f.key = e.key
-                  AND f.attempts > 0 AND f.status IN ('PENDING', 'FAILED')
-                  AND (f.status = 'FAILED' OR f.next_attempt_at > now())
+                  AND (f.status IN ('FAILED', 'HELD') OR (f.status = 'PENDING' AND f.attempts > 0))
+                  AND (f.status = 'FAILED' OR (f.status = 'HELD' AND f.position < e.position)
+                       OR f.next_attempt_at > now())
                 LIMIT 1) IS NULL
             ORDER BY e.position LIMIT $2) r
         WHERE r.bytes - coalesce(octet_length(r.body), 0) < $3"""
@@ -172,21 +180,33 @@ def published_statement(schema: str) -> str:
 
 def refused_statement(schema: str) -> str:
     return f"""
-        UPDATE {schema}.outbox_events
-        SET attempts = attempts + 1, last_error = $3, next_attempt_at = now() + $4::interval,
-            status = CASE WHEN $4::interval IS NULL THEN 'FAILED' ELSE 'PENDING' END::{schema}.outbox_status
-        WHERE shard = $1 AND position = $2 AND status = 'PENDING'"""
+        UPDATE {schema}.outbox_events e
+        SET attempts = e.attempts + 1, last_error = r.sentence, next_attempt_at = now() + r.retry_after,
+            status = CASE WHEN r.retry_after IS NULL THEN 'FAILED' ELSE 'PENDING' END::{schema}.outbox_status
+        FROM unnest($1::smallint[], $2::bigint[], $3::text[], $4::interval[])
+             AS r(shard, position, sentence, retry_after)
+        WHERE e.shard = r.shard AND e.position = r.position AND e.status = 'PENDING'"""
 
 
 def hold_statement(schema: str) -> str:
-    """Rows stay in order whether they are held or not: a claim leaves out the whole key while its head is FAILED. The
-    lease row's lock, taken before, keeps an operator from retrying the head at the same time."""
+    """PENDING rows of a key whose head is FAILED become HELD; HELD rows of a key that has none become PENDING again
+    (an operator's retry does that by itself; this is for a head that was changed or deleted by hand).
+
+    Rows stay in order whether they are held or not: a claim leaves out the whole key while its head is FAILED, and what
+    is behind a HELD row. The lease row's lock, taken before, keeps an operator from deciding at the same time."""
+    events = f"{schema}.outbox_events"
     return f"""
-        UPDATE {schema}.outbox_events SET status = 'HELD' WHERE event_id IN (
-            SELECT e.event_id FROM {schema}.outbox_events e JOIN (
-                SELECT DISTINCT f.shard, f.topic, f.key FROM {schema}.outbox_events f
-                WHERE f.shard = ANY ($1::smallint[]) AND f.attempts > 0
-                  AND f.status IN ('PENDING', 'FAILED') AND f.status = 'FAILED'
-            ) failed ON e.shard = failed.shard AND e.topic = failed.topic AND e.key = failed.key
-            WHERE e.shard = ANY ($1::smallint[]) AND e.status = 'PENDING' LIMIT $2)
+        UPDATE {events} SET status = CASE status WHEN 'HELD' THEN 'PENDING' ELSE 'HELD' END::{schema}.outbox_status
+        WHERE event_id IN (
+            (SELECT e.event_id FROM {events} e JOIN (
+                SELECT DISTINCT f.shard, f.topic, f.key FROM {events} f
+                WHERE f.shard = ANY ($1::smallint[]) AND f.status = 'FAILED'
+             ) failed ON e.shard = failed.shard AND e.topic = failed.topic AND e.key = failed.key
+             WHERE e.shard = ANY ($1::smallint[]) AND e.status = 'PENDING' LIMIT $2)
+            UNION ALL
+            (SELECT h.event_id FROM {events} h
+             WHERE h.shard = ANY ($1::smallint[]) AND h.status = 'HELD' AND (
+                SELECT true FROM {events} f
+                WHERE f.shard = h.shard AND f.topic = h.topic AND f.key = h.key AND f.status = 'FAILED' LIMIT 1) IS NULL
+             LIMIT $2))
         RETURNING event_id"""

@@ -36,6 +36,10 @@ class DatabaseUnavailable(SurefootError):
     """The database cannot be reached."""
 
 
+class DatabaseRefused(SurefootError):
+    """The database answers, and refuses: a right is missing, or a table was changed."""
+
+
 class SchemaOutdated(SurefootError):
     """The database has not been migrated to what this version needs: run `surefoot migrate`."""
 

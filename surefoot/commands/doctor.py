@@ -81,7 +81,7 @@ async def _gather(url: str, schema: str) -> OutboxFacts:
                         WHERE e.shard = l.unit AND e.status = 'PENDING' ORDER BY e.position LIMIT 1) oldest
                     WHERE l.scope = 'outbox') AS oldest,
                    (SELECT count(*) FROM (SELECT FROM {schema}.outbox_events
-                        WHERE attempts > 0 AND status IN ('PENDING', 'FAILED') AND status = 'FAILED'
+                        WHERE status = 'FAILED'
                         LIMIT {FAILED_LIMIT}) f) AS failed"""
         )
         after = datetime.now(UTC)

@@ -11,10 +11,14 @@ from typing import Any, Protocol, cast
 
 import asyncpg
 
-from surefoot.errors import ConfigurationError, DatabaseUnavailable, SchemaOutdated
+from surefoot.errors import ConfigurationError, DatabaseRefused, DatabaseUnavailable, SchemaOutdated
 
 CONNECT_TIMEOUT_S = 10.0
 TRANSACTION_TIMEOUT_SINCE = 17
+OUTAGE_CLASSES = ("08", "40", "53", "57", "58")
+"""SQLSTATE classes: connection, transaction rollback (deadlock), resources, operator intervention, system."""
+OUTAGE_STATES = ("25P03", "25P04", "55P03")
+"""Idle in transaction for too long, transaction for too long, lock not available."""
 # asyncpg on uvloop answers with an InternalClientError when the server ended the session while we were not looking
 # (tried).
 DRIVER_ERRORS = (OSError, TimeoutError, asyncpg.PostgresError, asyncpg.InterfaceError, asyncpg.InternalClientError)
@@ -98,9 +102,13 @@ async def connect(
     name: str,
     lock_timeout: timedelta | None = None,
     transaction_timeout: timedelta | None = None,
+    command_timeout: timedelta | None = None,
     settings: dict[str, str] | None = None,
 ) -> Connection:
     """One connection. `name` shows up in pg_stat_activity.
+
+    `command_timeout` ends the wait for a server that went silent (a dropped route, a host without power): without it
+    a statement waits for ever. It shows as a TimeoutError.
 
     The two timeouts keep a frozen process from holding its locks against whoever takes over from it: a transaction that
     is left alone for `transaction_timeout` is ended by the server. Before PostgreSQL 17 the server does not notice one
@@ -111,7 +119,12 @@ async def connect(
     if transaction_timeout is not None:
         server_settings["idle_in_transaction_session_timeout"] = _milliseconds(transaction_timeout)
     try:
-        connection = await asyncpg.connect(plain_url(url), timeout=CONNECT_TIMEOUT_S, server_settings=server_settings)
+        connection = await asyncpg.connect(
+            plain_url(url),
+            timeout=CONNECT_TIMEOUT_S,
+            command_timeout=None if command_timeout is None else command_timeout.total_seconds(),
+            server_settings=server_settings,
+        )
         if transaction_timeout is not None and connection.get_server_version().major >= TRANSACTION_TIMEOUT_SINCE:
             await connection.execute(f"SET transaction_timeout = {_milliseconds(transaction_timeout)}")
     except DRIVER_ERRORS as error:
@@ -156,6 +169,16 @@ def is_database_error(error: BaseException) -> bool:
     return isinstance(error, (*DRIVER_ERRORS, DatabaseUnavailable))
 
 
+def is_outage(error: BaseException) -> bool:
+    """Whether waiting can mend it: the server is away, ending, out of resources, or somebody holds a lock.
+
+    A missing right, a missing column or bad data will be there after any wait, and is not an outage."""
+    if isinstance(error, asyncpg.PostgresError) and not isinstance(error, asyncpg.PostgresConnectionError):
+        state = str(getattr(error, "sqlstate", "") or "")
+        return state[:2] in OUTAGE_CLASSES or state in OUTAGE_STATES
+    return is_database_error(error)
+
+
 def is_missing_table(error: BaseException) -> bool:
     return isinstance(
         error, asyncpg.UndefinedTableError | asyncpg.UndefinedFunctionError | asyncpg.InvalidSchemaNameError
@@ -167,6 +190,11 @@ def explain(error: BaseException, url: str) -> Exception:
     if is_missing_table(error):
         return SchemaOutdated(
             f"The database at {shown_url(url)} has no Surefoot tables ({error}). Run: surefoot migrate --database …"
+        )
+    if is_database_error(error) and not is_outage(error):
+        return DatabaseRefused(
+            f"The database at {shown_url(url)} refuses what Surefoot does there: {error}. Look at the rights of its "
+            "user, and whether somebody changed Surefoot's tables."
         )
     return _unavailable(url, error)
 

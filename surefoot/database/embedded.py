@@ -7,8 +7,10 @@ password of its own, so that every driver and every process can reach it by URL 
 import contextlib
 import os
 import secrets
+import shutil
 import socket
 import subprocess
+import time
 import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -18,6 +20,15 @@ from typing import Any
 from surefoot.errors import ConfigurationError, DatabaseUnavailable
 
 START_TIMEOUT_S = 60
+LISTEN_TIMEOUT_S = 1.0
+"""How long a server may take from writing its pid file until it listens; usually some milliseconds."""
+_LISTEN_POLL_S = 0.02
+
+
+@dataclass(frozen=True, slots=True)
+class _PidFile:
+    pid: int
+    port: int
 
 
 @dataclass
@@ -32,9 +43,14 @@ class EmbeddedPostgres:
     def start(self) -> str:
         """Start the server (making it first if there is none) and return its URL."""
         bin_path, user = self._prepare()
-        if self._running_pid() is not None:
-            self.port = int((self._data / "postmaster.pid").read_text().splitlines()[3])
+        found = self._pid_file()
+        if found is not None and _listens(found.port):
+            self.port = found.port
             return self.url
+        if found is not None:
+            # Left by a power cut, and its pid is somebody else's now. Postgres would take that for another server on
+            # its data and refuse to start. (If it was one after all, the data's shared memory still keeps us out.)
+            self._pid_path.unlink(missing_ok=True)
         self.port = self.port or _free_port()
         settings = {
             "listen_addresses": "127.0.0.1",
@@ -43,9 +59,7 @@ class EmbeddedPostgres:
             **self.options,
         }
         flags = " ".join(f"-c {name}='{value}'" for name, value in settings.items())
-        self._ctl(
-            bin_path, user, "start", "-w", "-t", str(START_TIMEOUT_S), "-l", str(self._data / "server.log"), "-o", flags
-        )
+        self._ctl(bin_path, user, "start", "-w", "-t", str(START_TIMEOUT_S), "-l", str(self._log), "-o", flags)
         return self.url
 
     def stop(self, *, immediate: bool = False) -> None:
@@ -57,33 +71,66 @@ class EmbeddedPostgres:
 
     @property
     def pid(self) -> int | None:
+        """The running server's process id."""
         return self._running_pid()
 
     @property
     def url(self) -> str:
-        password = (self.directory / "password").read_text()
+        password = self._password.read_text()
         return f"postgresql://postgres:{password}@127.0.0.1:{self.port}/postgres"
 
     @property
     def _data(self) -> Path:
         return self.directory / "data"
 
+    @property
+    def _pid_path(self) -> Path:
+        return self._data / "postmaster.pid"
+
+    @property
+    def _log(self) -> Path:
+        """Begins with the first start: a data directory without it has never been listened on."""
+        return self._data / "server.log"
+
+    @property
+    def _complete(self) -> Path:
+        """A marker, written when password and access rules are in place: before that, anybody would be let in."""
+        return self._data / "surefoot-complete"
+
+    @property
+    def _password(self) -> Path:
+        return self.directory / "password"
+
     def _prepare(self) -> tuple[Path, str | None]:
         """The binaries and, when we are root (which Postgres refuses to run as), the user to run as."""
         server_module = _import_pgserver()
         self.directory.mkdir(parents=True, exist_ok=True)
+        if not self._complete.exists():
+            self._remove_interrupted()
         self._data.mkdir(mode=0o700, exist_ok=True)
         server = server_module.PostgresServer(self._data.resolve(), cleanup_mode=None, postgres_version=self.version)
-        if (self._data / "PG_VERSION").exists():
-            return server.bin_path, server.system_user
-        server.ensure_pgdata_inited()
-        _write_private(self.directory / "password", secrets.token_urlsafe(18))
-        self._set_password(server.bin_path, server.system_user)
+        if not self._complete.exists():
+            # The password first: an interrupted set-up is known to be ours by it.
+            _write_private(self._password, secrets.token_urlsafe(18))
+            server.ensure_pgdata_inited()
+            self._set_password(server.bin_path, server.system_user)
+            self._complete.touch()
         return server.bin_path, server.system_user
+
+    def _remove_interrupted(self) -> None:
+        """Clear away a set-up that was interrupted: nothing has ever been stored there."""
+        if not self._data.exists() or not any(self._data.iterdir()):
+            return
+        if not self._password.exists() or self._log.exists():
+            raise ConfigurationError(
+                f"{self._data} holds files that are no embedded Postgres of this version, and may be somebody's data. "
+                "Move them away, or choose another directory."
+            )
+        shutil.rmtree(self._data)
 
     def _set_password(self, bin_path: Path, user: str | None) -> None:
         """initdb left the server open to local connections: give it a password before it listens for the first time."""
-        password = (self.directory / "password").read_text()
+        password = self._password.read_text()
         statement = f"ALTER USER postgres PASSWORD '{password}'"
         command = [str(bin_path / "postgres"), "--single", "-D", str(self._data), "postgres"]
         done = subprocess.run(command, input=statement, user=user, capture_output=True, text=True, check=False)
@@ -96,21 +143,25 @@ class EmbeddedPostgres:
         # pg_ctl's child keeps the output open: a pipe would never end, so it gets none.
         done = subprocess.run(command, user=user, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, check=False)
         if done.returncode != 0:
-            log = self._data / "server.log"
-            tail = log.read_text(errors="replace")[-800:] if log.exists() else "(no log)"
+            tail = self._log.read_text(errors="replace")[-800:] if self._log.exists() else "(no log)"
             raise DatabaseUnavailable(
                 f"The embedded Postgres in {self.directory} did not {arguments[0]}. Its log ends:\n{tail}"
             )
 
     def _running_pid(self) -> int | None:
+        found = self._pid_file()
+        return found.pid if found is not None and _listens(found.port) else None
+
+    def _pid_file(self) -> _PidFile | None:
+        """What postmaster.pid says, if there is a process of that id: the server, or whoever got its id later."""
         try:
-            pid = int((self._data / "postmaster.pid").read_text().splitlines()[0])
-            os.kill(pid, 0)
+            lines = self._pid_path.read_text().splitlines()
+            found = _PidFile(pid=int(lines[0]), port=int(lines[3]))
+            with contextlib.suppress(PermissionError):  # it exists, and is another user's
+                os.kill(found.pid, 0)
         except (FileNotFoundError, ProcessLookupError, ValueError, IndexError):
             return None
-        except PermissionError:
-            return pid
-        return pid
+        return found
 
 
 def _import_pgserver() -> Any:  # the wheel's module, used in this file only
@@ -132,6 +183,22 @@ def _write_private(path: Path, text: str) -> None:
     descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
     with os.fdopen(descriptor, "w") as handle:
         handle.write(text)
+
+
+def _listens(port: int) -> bool:
+    """Whether anybody accepts connections there, now or within the moment that a server needs to begin with it."""
+    deadline = time.monotonic() + LISTEN_TIMEOUT_S
+    while True:
+        try:
+            socket.create_connection(("127.0.0.1", port), timeout=LISTEN_TIMEOUT_S).close()
+        except ConnectionRefusedError:
+            if time.monotonic() >= deadline:
+                return False
+            time.sleep(_LISTEN_POLL_S)
+        except TimeoutError:  # frozen, or beset by connections: somebody listens
+            return True
+        else:
+            return True
 
 
 def _free_port() -> int:

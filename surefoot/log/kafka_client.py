@@ -9,7 +9,7 @@ from typing import TypeVar
 
 from surefoot.errors import ConfigurationError, LogUnavailable
 from surefoot.log.aiokafka_typed import Admin, KafkaError, new_admin, new_topic, topic_config_question, topic_metadata
-from surefoot.log.kafka_failures import is_transient, unavailable
+from surefoot.log.kafka_failures import NO_SUCH_TOPIC, TopicNotReady, is_transient, topics_unusable, unavailable
 from surefoot.log.kafka_settings import KafkaSettings
 from surefoot.log.port import TopicSpec
 
@@ -17,6 +17,10 @@ BATCH_OVERHEAD_BYTES = 512
 """`max.message.bytes` bounds a whole record batch. A batch of one record adds, to the bytes of key, value and headers,
 61 for its own header, up to 24 for the record's fields, and the lengths of each header's name and value (2 to 4 bytes a
 header). 512 leaves room for more than a hundred headers."""
+
+_DEFAULT_CONFIGS = {"max.message.bytes": "1048588", "retention.ms": str(7 * 24 * 60 * 60 * 1000)}
+"""Kafka's own defaults, assumed where it does not tell a topic's settings: publishing needs the right Write, not
+DescribeConfigs. A lower limit is found out from the broker's refusal; a higher one is not made use of."""
 
 ANY_CODE_OK, ALREADY_EXISTS = 0, 36
 _LEADER_POLL_S = 0.02
@@ -40,10 +44,10 @@ class KafkaClient:
         self._opening = asyncio.Lock()
 
     async def topics(self, names: Sequence[str]) -> Mapping[str, KafkaTopic]:
-        """Those of the topics that exist."""
+        """Those of the topics that exist. LogUnavailable if Kafka does not tell of one whether it does."""
         if not names:
             return {}
-        return await self._ask("asking about topics", lambda admin: _describe(admin, names))
+        return await self._ask("asking about topics", lambda admin: _describe(admin, names, self._settings))
 
     async def create(self, topics: Sequence[TopicSpec]) -> None:
         """Create what is missing; return when all of them have leaders, so that the next send finds them."""
@@ -78,9 +82,10 @@ class KafkaClient:
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(self._settings.request_timeout.total_seconds()):
                 while True:
-                    found = await self.topics(names)
-                    if all(name in found and found[name].led for name in names):
-                        return
+                    with contextlib.suppress(TopicNotReady):  # a topic just made may have no leader yet
+                        found = await self.topics(names)
+                        if all(name in found and found[name].led for name in names):
+                            return
                     await asyncio.sleep(_LEADER_POLL_S)
         raise LogUnavailable(
             f"Kafka took the topics {', '.join(names)} but has no leader for all of their partitions yet."
@@ -114,21 +119,28 @@ class KafkaClient:
             return self._admin
 
 
-async def _describe(admin: Admin, names: Sequence[str]) -> dict[str, KafkaTopic]:
-    found = {topic["topic"]: topic for topic in await topic_metadata(admin, names) if topic["error_code"] == 0}
-    if not found:
+async def _describe(admin: Admin, names: Sequence[str], settings: KafkaSettings) -> dict[str, KafkaTopic]:
+    answers = {topic["topic"]: topic for topic in await topic_metadata(admin, names)}
+    codes = {name: topic["error_code"] for name, topic in answers.items() if topic["error_code"] not in NO_SUCH_TOPIC}
+    failed = {name: code for name, code in codes.items() if code != 0}
+    if failed:
+        # Never "missing": a relay would give up on events because of a right or a leader that is not there yet.
+        raise topics_unusable(failed, settings)
+    if not codes:
         return {}
-    configs: dict[str, dict[str, str]] = {}
-    for response in await admin.describe_configs([topic_config_question(name) for name in found]):
+    configs: dict[str, dict[str, str]] = {name: {} for name in codes}
+    for response in await admin.describe_configs([topic_config_question(name) for name in codes]):
         for resource in response.resources:
             code, _, _, name, entries = resource[:5]
-            if code == 0:
-                configs[name] = {entry[0]: entry[1] for entry in entries}
-    # A topic deleted between the two questions has no config: it does not exist.
-    return {name: _topic(topic["partitions"], configs[name], name) for name, topic in found.items() if name in configs}
+            if code in NO_SUCH_TOPIC:  # deleted between the two questions
+                configs.pop(name, None)
+            elif code == 0:
+                configs[name] = {entry[0]: entry[1] for entry in entries if entry[1] is not None}
+    return {name: _topic(answers[name]["partitions"], told, name) for name, told in configs.items()}
 
 
-def _topic(partitions: Sequence[Mapping[str, int]], configs: Mapping[str, str], name: str) -> KafkaTopic:
+def _topic(partitions: Sequence[Mapping[str, int]], told: Mapping[str, str], name: str) -> KafkaTopic:
+    configs = {**_DEFAULT_CONFIGS, **told}
     largest = int(configs["max.message.bytes"])
     retention_ms = int(configs["retention.ms"])
     spec = TopicSpec(

@@ -4,6 +4,8 @@ A wrong answer here is expensive: calling an outage the record's fault burns an 
 bad record an outage stops its partition for ever.
 """
 
+from collections.abc import Mapping
+
 from surefoot.errors import LogUnavailable
 from surefoot.log.kafka_settings import KafkaSettings
 from surefoot.log.port import Refusal
@@ -19,8 +21,15 @@ _RECORDS_FAULT: dict[int, Refusal] = {
     44: "rejected",  # POLICY_VIOLATION
     87: "rejected",  # INVALID_RECORD
 }
-_NOT_ALLOWED = {29, 30, 31, 53, 58}  # topic, group, cluster, transactional id, SASL
+NO_SUCH_TOPIC = frozenset({3, 17})
+"""UNKNOWN_TOPIC_OR_PARTITION, INVALID_TOPIC_EXCEPTION. Every other code leaves open whether the topic exists."""
+_TOPIC_NOT_ALLOWED = 29  # TOPIC_AUTHORIZATION_FAILED
+_NOT_ALLOWED = {_TOPIC_NOT_ALLOWED, 30, 31, 53, 58}  # topic, group, cluster, transactional id, SASL
 _SEQUENCE = {45, 47, 59}  # OUT_OF_ORDER_SEQUENCE_NUMBER, INVALID_PRODUCER_EPOCH, UNKNOWN_PRODUCER_ID
+
+
+class TopicNotReady(LogUnavailable):
+    """Kafka cannot describe the topic just now."""
 
 
 def refusal_of(error: BaseException) -> Refusal | None:
@@ -52,6 +61,24 @@ def unavailable(error: BaseException, settings: KafkaSettings, doing: str) -> Lo
         )
     return LogUnavailable(
         f"Kafka at {where} cannot be used while {doing}: {said(error)}. Is it running and the address right?"
+    )
+
+
+def topics_unusable(codes: Mapping[str, int], settings: KafkaSettings) -> LogUnavailable:
+    """What the brokers' answer about topics means, for the topics that were answered with one of these error codes."""
+    where = settings.bootstrap_servers
+    hidden = sorted(name for name, code in codes.items() if code == _TOPIC_NOT_ALLOWED)
+    if hidden:
+        user = settings.sasl_username or "ANONYMOUS"
+        return LogUnavailable(
+            f"Kafka at {where} does not allow it to user {user} while asking about topics: the right Describe is "
+            f"missing on {', '.join(hidden)}. Grant User:{user} Describe on it; Write, to publish, and Read, to read, "
+            "include it."
+        )
+    answers = ", ".join(f"{name} (error {code})" for name, code in sorted(codes.items()))
+    return TopicNotReady(
+        f"Kafka at {where} cannot describe {answers} just now. Error 5, no leader, passes by itself in a moment; "
+        "if it stays, look at the brokers."
     )
 
 

@@ -15,6 +15,9 @@ class _Known(Generic[T]):
     topic: T | None = None
     until: float = 0.0
     asking: asyncio.Lock = field(default_factory=asyncio.Lock)
+    questions: int = 0
+    failure: Exception | None = None
+    """How the last question ended, if it failed."""
 
 
 class TopicCache(Generic[T]):
@@ -28,7 +31,12 @@ class TopicCache(Generic[T]):
         if known is None:
             known = self._known[name] = _Known()
         if time.monotonic() >= known.until:
+            before = known.questions
             async with known.asking:  # many partitions, one question
+                if known.failure is not None and known.questions != before:
+                    # It failed while we waited for it. Asking again, one waiter after the other, would cost each of
+                    # them a request timeout more than the one before it.
+                    raise known.failure
                 if time.monotonic() >= known.until:
                     await self._refresh(name, known)
         return known.topic
@@ -39,6 +47,13 @@ class TopicCache(Generic[T]):
             self._known[name].until = 0.0
 
     async def _refresh(self, name: str, known: _Known[T]) -> None:
-        known.topic = (await self._ask([name])).get(name)
+        known.failure = None
+        try:
+            known.topic = (await self._ask([name])).get(name)
+        except Exception as error:
+            known.failure = error
+            raise
+        finally:
+            known.questions += 1
         # That a topic is missing is not believed for a moment: whoever creates it expects the next publish to work.
         known.until = time.monotonic() + self._keep_s if known.topic is not None else 0.0

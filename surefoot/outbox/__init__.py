@@ -14,16 +14,13 @@ from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
 from typing import TypeVar, cast
 
-from sqlalchemy.ext.asyncio import AsyncSession
-from sqlalchemy.orm import Session
-
 from surefoot.database.connection import Connection
 from surefoot.database.schema import DEFAULT_SCHEMA, checked_schema
 from surefoot.events import Event, EventData
 from surefoot.outbox import bare
 from surefoot.outbox.bare import OutboxTransaction
 from surefoot.outbox.entry import DEFAULT_MAX_BYTES, Entry, as_event, entry_of
-from surefoot.outbox.session import buffer
+from surefoot.outbox.session import AnySession, buffer
 
 __all__ = ["Outbox", "OutboxTransaction", "add", "transaction"]
 
@@ -42,7 +39,7 @@ class Outbox:
 
     def add(
         self,
-        session: AsyncSession | Session,
+        session: AnySession,
         what: T | Event[T],
         *,
         key: str | None = None,

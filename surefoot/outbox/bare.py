@@ -10,6 +10,7 @@ better no commit than an event of work that was undone.
 """
 
 import asyncio
+import re
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from typing import TypeVar
@@ -21,6 +22,7 @@ from surefoot.outbox.entry import Entry
 from surefoot.outbox.write import statement
 
 T = TypeVar("T", bound=EventData)
+_ROLLBACK = re.compile(r"(?:\s|--[^\n]*\n|/\*.*?\*/)*(?:ROLLBACK|ABORT)\b", re.IGNORECASE | re.DOTALL)
 Prepare = Callable[..., tuple[Event[T], Entry]]
 
 
@@ -61,7 +63,7 @@ class OutboxTransaction:
             raise
 
     def _watch(self, query: object) -> None:
-        if str(getattr(query, "query", "")).upper().startswith("ROLLBACK TO"):
+        if _ROLLBACK.match(str(getattr(query, "query", ""))):
             self._seen_rollbacks += 1
 
     async def _write(self) -> None:
@@ -70,7 +72,7 @@ class OutboxTransaction:
         await asyncio.sleep(0)  # asyncpg calls its query loggers on the next turn of the loop
         if self._seen_rollbacks > self._own_rollbacks:
             raise InvalidEvent(
-                "A savepoint was rolled back inside outbox.transaction(), and its events cannot be told from others. "
+                "Something was rolled back inside outbox.transaction(), and its events cannot be told from the others. "
                 "Use `async with tx.savepoint():` instead of connection.transaction() there. Nothing was committed."
             )
         sql, values = statement(self._schema, self._entries)

@@ -64,7 +64,9 @@ def entry_of(event: Event[T], *, max_bytes: int = DEFAULT_MAX_BYTES) -> Entry:
     body = encode_data(event)
     headers = orjson.dumps(header_texts(event)).decode()
     limit = min(max_bytes, declared.topic.max_record_bytes)
-    size = len(body) + len(headers)  # the headers' quotes and brackets stand for what the log adds to a record
+    # The key goes twice, as the record's key and in a header. The relay adds the sequence: the quotes and brackets of
+    # the headers' JSON stand for it.
+    size = len(body) + len(headers.encode()) + len(event.key.encode())
     if size > limit:
         raise EventTooLarge(
             f"{declared.name} with key {event.key!r} is {size:,} bytes, and {declared.topic.name} takes {limit:,}. "

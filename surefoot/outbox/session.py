@@ -1,21 +1,28 @@
 """Events added to a SQLAlchemy session: buffered, and written just before the commit.
 
 Each buffered event belongs to the (nested) transaction it was added in. When a savepoint is rolled back its events go
-with it, however it ends; what is left when the outermost transaction commits is written as its last statement.
+with it, however it ends. What is left is written when the outermost transaction commits: before the commit begins, and
+for events that hooks of the user's add while it is under way, as its very last statement. An event that comes too late
+for that is an error, never a silence.
 """
 
 from dataclasses import dataclass, field
 from typing import NamedTuple
+from weakref import WeakKeyDictionary
 
-from sqlalchemy import Connection, event
-from sqlalchemy.ext.asyncio import AsyncSession
-from sqlalchemy.orm import Session, SessionTransaction
+from sqlalchemy import Connection, Engine, event
+from sqlalchemy.exc import UnboundExecutionError
+from sqlalchemy.ext.asyncio import AsyncSession, async_scoped_session
+from sqlalchemy.orm import Session, SessionTransaction, scoped_session
 
 from surefoot.errors import ConfigurationError
 from surefoot.outbox.entry import Entry
 from surefoot.outbox.write import write
 
+AnySession = AsyncSession | Session | scoped_session[Session] | async_scoped_session[AsyncSession]
 _KEY = "surefoot.outbox"
+_CONNECTIONS = "surefoot.connections"
+_sessions: WeakKeyDictionary[Connection, Session] = WeakKeyDictionary()
 
 
 class _Buffered(NamedTuple):
@@ -36,14 +43,27 @@ class _Buffer:
         self.events = [buffered for buffered in self.events if not _is_within(buffered.transaction, undone)]
 
 
-def buffer(session: AsyncSession | Session, entry: Entry, schema: str) -> None:
+def buffer(session: AnySession, entry: Entry, schema: str) -> None:
     """Keep an entry until the session's transaction commits."""
-    sync = session.sync_session if isinstance(session, AsyncSession) else session
+    sync = _sync(session)
     transaction = sync.get_nested_transaction() or sync.get_transaction() or sync.begin()  # as session.add() would
-    in_hand = sync.info.get(_KEY)
+    if not transaction.is_active:
+        raise ConfigurationError(
+            "The event was added when its transaction had been committed or rolled back (in an after_commit hook, "
+            "perhaps), so it cannot be part of it. Add it before the commit."
+        )
+    if sync.twophase:
+        raise ConfigurationError("Events cannot be added to a session with two-phase commits. Use an ordinary session.")
+    in_hand: _Buffer | None = sync.info.get(_KEY)
     if in_hand is None:
         in_hand = sync.info[_KEY] = _Buffer()
     in_hand.events.append(_Buffered(transaction, schema, entry))
+
+
+@event.listens_for(Session, "after_begin")
+def _remember_connection(session: Session, _: SessionTransaction, connection: Connection) -> None:
+    _sessions[connection] = session
+    session.info.setdefault(_CONNECTIONS, set()).add(id(connection))
 
 
 @event.listens_for(Session, "before_commit")
@@ -51,20 +71,34 @@ def _write_before_commit(session: Session) -> None:
     in_hand: _Buffer | None = session.info.get(_KEY)
     if in_hand is None:
         return
+    connection = _connection(session)  # a session that did nothing else has none yet, and would commit nothing
     savepoint = session.get_nested_transaction()
     if savepoint is not None:
+        # Either this savepoint is being released, or the whole transaction with the savepoint still open. In the
+        # second case what it holds is written by the hook below.
         in_hand.released.add(savepoint)
         return
     # The user's own rows first: taking the key locks before row locks, while others take them after, would deadlock.
     session.flush()
-    del session.info[_KEY]
-    if not in_hand.events:
-        return
-    connection = session.connection()
-    _refuse_autocommit(connection)
-    for schema in dict.fromkeys(buffered.schema for buffered in in_hand.events):
-        entries = [buffered.entry for buffered in in_hand.events if buffered.schema == schema]
-        write(connection, schema, entries)
+    _write(session, connection)
+
+
+@event.listens_for(Engine, "commit")
+def _write_what_came_late(connection: Connection) -> None:
+    session = _sessions.get(connection)
+    if session is not None and session.info.get(_KEY) is not None:
+        _write(session, connection)
+
+
+@event.listens_for(Session, "after_commit")
+def _refuse_what_was_left(session: Session) -> None:
+    in_hand: _Buffer | None = session.info.get(_KEY)
+    if in_hand is not None and in_hand.events and session.get_nested_transaction() is None:
+        del session.info[_KEY]
+        raise ConfigurationError(
+            f"{len(in_hand.events)} event(s) were added while the transaction was being committed and could not be "
+            "part of it: the transaction is committed, the events are not published. Add them before the commit."
+        )
 
 
 @event.listens_for(Session, "after_soft_rollback")
@@ -77,9 +111,46 @@ def _forget_what_was_rolled_back(session: Session, undone: SessionTransaction) -
 @event.listens_for(Session, "after_transaction_end")
 def _forget_what_was_closed(session: Session, ended: SessionTransaction) -> None:
     """Closing a transaction without committing it rolls it back, but tells nobody that it did."""
+    if ended.parent is None:
+        session.info.pop(_CONNECTIONS, None)
     in_hand: _Buffer | None = session.info.get(_KEY)
     if in_hand is not None and ended not in in_hand.released:
         in_hand.drop(ended)
+
+
+def _write(session: Session, connection: Connection) -> None:
+    events = session.info.pop(_KEY).events
+    if not events:
+        return
+    _refuse_autocommit(connection)
+    if len(session.info.get(_CONNECTIONS, ())) > 1:
+        raise ConfigurationError(
+            "The session's transaction spans several databases, and the event could be committed without the change it "
+            "tells of. Use a session with one database for work that publishes events."
+        )
+    schemas = {buffered.schema for buffered in events}
+    if len(schemas) > 1:
+        raise ConfigurationError(
+            f"One transaction has events for the outboxes in {' and '.join(sorted(schemas))}. Use one of them: two "
+            "transactions that lock the keys of both would wait for each other."
+        )
+    write(connection, schemas.pop(), [buffered.entry for buffered in events])
+
+
+def _sync(session: AnySession) -> Session:
+    if isinstance(session, scoped_session | async_scoped_session):
+        session = session()
+    return session.sync_session if isinstance(session, AsyncSession) else session
+
+
+def _connection(session: Session) -> Connection:
+    try:
+        return session.connection()
+    except UnboundExecutionError:
+        raise ConfigurationError(
+            "The session has no database for the outbox: it is bound by model or table only. Give it a default with "
+            "bind=…, the database that has Surefoot's tables."
+        ) from None
 
 
 def _refuse_autocommit(connection: Connection) -> None:

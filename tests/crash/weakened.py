@@ -31,8 +31,11 @@ def status_filter() -> None:
     real = store.RelayStore.claim
     highest: dict[int, int] = {}
 
-    async def by_watermark(self: store.RelayStore, shards: Sequence[int], *, rows: int, size: int) -> list[PendingRow]:
-        found = [row for row in await real(self, shards, rows=rows, size=size) if row.position > highest.get(0, 0)]
+    async def by_watermark(
+        self: store.RelayStore, shards: Sequence[int], *, rows: int, size: int, without_topics: Sequence[str] = ()
+    ) -> list[PendingRow]:
+        claimed = await real(self, shards, rows=rows, size=size, without_topics=without_topics)
+        found = [row for row in claimed if row.position > highest.get(0, 0)]
         if found:
             highest[0] = max(row.position for row in found)
         return found

@@ -10,14 +10,24 @@ import asyncpg
 import pytest
 from opentelemetry.sdk.trace import TracerProvider
 from sqlalchemy import create_engine, text
+from sqlalchemy.event import listen
 from sqlalchemy.exc import IntegrityError
-from sqlalchemy.ext.asyncio import AsyncEngine, AsyncSession, create_async_engine
+from sqlalchemy.ext.asyncio import (
+    AsyncEngine,
+    AsyncSession,
+    async_scoped_session,
+    async_sessionmaker,
+    create_async_engine,
+)
 from sqlalchemy.orm import DeclarativeBase, Mapped, Session, mapped_column
 
+from outbox_publisher.plan import PendingRow, record_of
 from surefoot import outbox
 from surefoot.database.connection import sqlalchemy_url
 from surefoot.errors import ConfigurationError, EventTooLarge, FloatMoney, InvalidEvent, UndeclaredEvent
 from surefoot.events import Money, new_event
+from surefoot.log.record_size import record_bytes
+from surefoot.outbox.entry import entry_of
 from tests.events import NeverDeclared, ThingHappened, ThingPaid
 from tests.waiting import eventually
 
@@ -231,6 +241,110 @@ async def test_an_autocommit_session_is_refused(database_url: str) -> None:
         with pytest.raises(ConfigurationError, match="AUTOCOMMIT"):
             await session.commit()
     await engine.dispose()
+
+
+async def test_events_of_a_savepoint_still_open_at_the_commit_are_not_lost(
+    engine: AsyncEngine, connection: asyncpg.Connection
+) -> None:
+    async with AsyncSession(engine) as session, session.begin():
+        outbox.add(session, thing("outside"))
+        await session.begin_nested()
+        outbox.add(session, thing("inside, never released by hand"))
+    assert await notes(connection) == ["outside", "inside, never released by hand"]
+
+
+async def test_an_event_added_by_a_hook_of_the_flush_or_the_commit_is_not_lost(
+    engine: AsyncEngine, connection: asyncpg.Connection
+) -> None:
+    await connection.execute("CREATE TABLE stock (id text PRIMARY KEY, pieces int)")
+    async with AsyncSession(engine) as session:
+
+        def on_flush(flushed: Session, *_: object) -> None:
+            for row in flushed.new:
+                outbox.add(flushed, thing(f"created {row.id}"))
+
+        def on_commit(committed: Session) -> None:
+            outbox.add(committed, thing("at the last moment"))
+
+        listen(session.sync_session, "before_flush", on_flush)
+        listen(session.sync_session, "before_commit", on_commit)
+        session.add(Stock(id="a", pieces=1))
+        await session.commit()
+    assert sorted(await notes(connection)) == ["at the last moment", "created a"]
+
+
+async def test_an_event_added_after_the_commit_is_an_error(engine: AsyncEngine, connection: asyncpg.Connection) -> None:
+    async with AsyncSession(engine) as session:
+        listen(session.sync_session, "after_commit", lambda committed: outbox.add(committed, thing("too late")))
+        outbox.add(session, thing("kept"))
+        with pytest.raises(ConfigurationError, match="before the commit"):
+            await session.commit()
+    assert await notes(connection) == ["kept"]
+
+
+async def test_a_session_that_spans_two_databases_is_refused(
+    engine: AsyncEngine, connection: asyncpg.Connection, empty_database_url: str
+) -> None:
+    other = create_async_engine(sqlalchemy_url(empty_database_url))
+    async with other.begin() as setup:
+        await setup.run_sync(Base.metadata.create_all)
+    async with AsyncSession(engine, binds={Stock: other}) as session:
+        session.add(Stock(id="a", pieces=1))
+        outbox.add(session, thing("in the first"))
+        with pytest.raises(ConfigurationError, match="several databases"):
+            await session.commit()
+    async with other.connect() as check:
+        assert (await check.execute(text("SELECT count(*) FROM stock"))).scalar() == 0
+    assert await notes(connection) == []
+    await other.dispose()
+
+
+async def test_scoped_sessions_work_too(engine: AsyncEngine, connection: asyncpg.Connection) -> None:
+    scoped = async_scoped_session(async_sessionmaker(engine), scopefunc=asyncio.current_task)
+    outbox.add(scoped, thing("kept"))
+    await scoped.commit()
+    await scoped.remove()
+    assert await notes(connection) == ["kept"]
+
+
+async def test_a_session_inside_somebody_elses_transaction_follows_it(
+    engine: AsyncEngine, connection: asyncpg.Connection
+) -> None:
+    for ends_well in (False, True):
+        async with engine.connect() as outer:
+            transaction = await outer.begin()
+            async with AsyncSession(outer, join_transaction_mode="create_savepoint") as session:
+                outbox.add(session, thing("kept" if ends_well else "undone"))
+                await session.commit()
+            await (transaction.commit() if ends_well else transaction.rollback())
+    assert await notes(connection) == ["kept"]
+
+
+@pytest.mark.parametrize(
+    "how", ["ROLLBACK TO SAVEPOINT s", "\n rollback transaction to savepoint s", "/* x */ ROLLBACK"]
+)
+async def test_a_rollback_by_hand_on_a_bare_connection_publishes_nothing(
+    how: str, connection: asyncpg.Connection
+) -> None:
+    with pytest.raises(InvalidEvent, match="rolled back"):
+        async with outbox.transaction(connection) as tx:
+            await connection.execute("SAVEPOINT s")
+            tx.add(thing("undone"))
+            await connection.execute(how)
+    assert await notes(connection) == []
+
+
+async def test_an_event_that_just_fits_by_our_count_fits_the_record_too(engine: AsyncEngine) -> None:
+    key = "é" * 2000
+    fixed = entry_of(new_event(ThingHappened(thing_id=key, note="")))
+    room = 1024 * 1024 - len(fixed.body) - len(fixed.headers.encode()) - len(key.encode())
+    entry = entry_of(new_event(ThingHappened(thing_id=key, note="x" * room)))
+    row = PendingRow(1, 0, 0, entry.topic, entry.key, entry.body, entry.headers, 0)
+    record = record_of(row)
+    assert record is not None
+    assert record_bytes(record) <= 1024 * 1024
+    with pytest.raises(EventTooLarge):
+        entry_of(new_event(ThingHappened(thing_id=key, note="x" * (room + 1))))
 
 
 async def test_the_trace_an_event_is_added_in_travels_with_it(

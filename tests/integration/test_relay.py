@@ -2,21 +2,24 @@
 
 import asyncio
 import json
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from datetime import timedelta
+from typing import cast
 
 import asyncpg
 import pytest
 
 from outbox_publisher.operations import Operations
 from surefoot import outbox
+from surefoot.errors import LogUnavailable
 from surefoot.events import decode
 from surefoot.log.kafka import KafkaLog
 from surefoot.log.kafka_settings import KafkaSettings
 from surefoot.log.partitioner import key_hash
-from surefoot.log.port import EventLog
+from surefoot.log.port import EventLog, Publisher, PublishOutcome, Record, TopicPartition, TopicSpec
 from surefoot.testing.kafka import Broker
 from tests.events import ThingHappened, things_on
+from tests.proxy import SilencingProxy
 from tests.relaying import read_all, relay_running, spec, statuses
 from tests.waiting import eventually
 
@@ -250,3 +253,109 @@ async def test_a_released_row_is_never_published_and_its_key_goes_on(
     assert notes == ["second", "third"]
     decision = await connection.fetchval("SELECT decision FROM surefoot.outbox WHERE status = 'RELEASED'")
     assert decision == "anna: not needed"
+
+
+async def test_a_row_with_odd_headers_fails_alone(
+    database_url: str, connection: asyncpg.Connection, log: EventLog, topic: str
+) -> None:
+    await add(connection, "odd", key="odd")
+    await connection.execute("UPDATE surefoot.outbox_events SET headers = 'null'")
+    for n in range(20):
+        await add(connection, "good", key=f"k{n}")
+    async with relay_running(database_url, log, max_attempts=1):
+        wanted = {"FAILED": 1, "PUBLISHED": 20}
+        await eventually(lambda: _equals(lambda: statuses(connection), wanted), what="only the odd row fails")
+    assert "headers" in await connection.fetchval("SELECT last_error FROM surefoot.outbox WHERE status = 'FAILED'")
+
+
+async def test_thousands_of_refused_keys_are_marked_in_one_go(
+    database_url: str, connection: asyncpg.Connection, log: EventLog, topic: str
+) -> None:
+    async with outbox.transaction(connection) as tx:
+        for n in range(4000):
+            tx.add(ThingHappened(thing_id=f"k{n}"))
+    await connection.execute("UPDATE surefoot.outbox_events SET topic = 'no.such.topic' WHERE position % 20 > 0")
+    async with relay_running(database_url, log, max_attempts=1):
+        wanted = {"FAILED": 3800, "PUBLISHED": 200}
+        await eventually(lambda: _equals(lambda: statuses(connection), wanted), what="all are decided on", within_s=30)
+    assert len(await read_all(log, topic)) == 200
+
+
+async def test_a_topic_that_cannot_be_written_keeps_no_other_waiting(
+    database_url: str, connection: asyncpg.Connection, log: EventLog, topic: str
+) -> None:
+    barred = f"{topic}.barred"
+    await log.create([spec(barred)])
+    with things_on(barred):
+        async with outbox.transaction(connection) as tx:
+            for n in range(8000):  # older, and more than a claim takes
+                tx.add(ThingHappened(thing_id=f"k{n}"))
+    await add(connection, "good", key="g")
+    async with relay_running(database_url, cast(EventLog, BarringLog(log, barred))):
+        wanted = {"PENDING": 8000, "PUBLISHED": 1}
+        await eventually(lambda: _equals(lambda: statuses(connection), wanted), what="the good one is published")
+    assert await connection.fetchval("SELECT max(attempts) FROM surefoot.outbox_events") == 0
+
+
+class BarringLog:
+    """A log of which one topic cannot be written, as when a right is missing."""
+
+    def __init__(self, log: EventLog, barred: str) -> None:
+        self._log = log
+        self._barred = barred
+
+    async def publisher(self) -> "BarringPublisher":
+        return BarringPublisher(await self._log.publisher(), self._barred)
+
+    def __getattr__(self, name: str) -> object:
+        return getattr(self._log, name)
+
+
+class BarringPublisher:
+    def __init__(self, publisher: Publisher, barred: str) -> None:
+        self._publisher = publisher
+        self._barred = barred
+
+    async def topic(self, name: str) -> TopicSpec | None:
+        return await self._publisher.topic(name)
+
+    async def publish(self, where: TopicPartition, records: Sequence[Record]) -> PublishOutcome:
+        if where.topic == self._barred:
+            raise LogUnavailable("We may not write to it.")
+        return await self._publisher.publish(where, records)
+
+    async def close(self) -> None:
+        await self._publisher.close()
+
+
+async def test_rows_held_behind_a_head_that_was_changed_by_hand_are_let_go_in_order(
+    database_url: str, connection: asyncpg.Connection, log: EventLog, topic: str
+) -> None:
+    later = f"{topic}.later"
+    with things_on(later):
+        for note in ("1", "2"):
+            await add(connection, note, key="k")
+    async with relay_running(database_url, log, max_attempts=1):
+        held = {"FAILED": 1, "HELD": 1}
+        await eventually(lambda: _equals(lambda: statuses(connection), held), what="the key is held")
+        await log.create([spec(later)])
+        await connection.execute(
+            "UPDATE surefoot.outbox_events SET status = 'PENDING', attempts = 0 WHERE status = 'FAILED'"
+        )
+        with things_on(later):
+            await add(connection, "3", key="k")
+        await eventually(lambda: published(connection), what="every row is PUBLISHED")
+    assert [json.loads(record.value or b"")["note"] for record in await read_all(log, later)] == ["1", "2", "3"]
+
+
+async def test_a_database_that_goes_silent_is_left_for_a_new_connection(
+    database_url: str, connection: asyncpg.Connection, log: EventLog, topic: str
+) -> None:
+    """As when a route is dropped: nothing is refused, nothing is closed, there is just no answer any more."""
+    async with SilencingProxy(database_url) as proxy:
+        async with relay_running(proxy.url, log):
+            await add(connection, "before", key="a")
+            await eventually(lambda: published(connection), what="the first row is PUBLISHED")
+            proxy.silence()
+            await add(connection, "after", key="b")
+            await eventually(lambda: published(connection), what="the second row is PUBLISHED", within_s=30)

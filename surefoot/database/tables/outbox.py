@@ -61,7 +61,7 @@ Index(
     outbox_events.c.shard,
     outbox_events.c.topic,
     outbox_events.c.key,
-    postgresql_where=text("attempts > 0 AND status IN ('PENDING', 'FAILED')"),
+    postgresql_where=text("status IN ('FAILED', 'HELD') OR (status = 'PENDING' AND attempts > 0)"),
 )
 Index(
     "outbox_events_published",
@@ -136,8 +136,7 @@ CREATE VIEW {schema}.outbox AS
            e.shard, l.owner AS relay,
            e.status = 'HELD' OR e.status = 'PENDING' AND EXISTS (
                SELECT FROM {schema}.outbox_events f
-               WHERE f.shard = e.shard AND f.topic = e.topic AND f.key = e.key AND f.attempts > 0
-                 AND f.status IN ('PENDING', 'FAILED') AND f.status = 'FAILED'
+               WHERE f.shard = e.shard AND f.topic = e.topic AND f.key = e.key AND f.status = 'FAILED'
            ) AS held
     FROM {schema}.outbox_events e LEFT JOIN {schema}.leases l ON l.scope = 'outbox' AND l.unit = e.shard
 """)

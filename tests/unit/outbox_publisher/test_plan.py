@@ -2,6 +2,8 @@
 
 from datetime import timedelta
 
+import pytest
+
 from outbox_publisher.plan import PendingRow, plan, record_of, split
 from surefoot.log.port import Acknowledged, Refused, TopicPartition, TopicSpec
 
@@ -15,7 +17,7 @@ def row(position: int, key: str, key_hash: int, topic: str = "t") -> PendingRow:
 def test_rows_go_to_the_partition_of_their_key_in_order() -> None:
     rows = [row(1, "a", 5), row(2, "b", 6), row(3, "a", 5), row(4, "c", 9)]
     planned = plan(rows, {"t": FOUR})
-    assert {where: [r.position for r in batch] for where, batch in planned.batches.items()} == {
+    assert {where: [r.position for r in batch.rows] for where, batch in planned.batches.items()} == {
         TopicPartition("t", 1): [1, 3, 4],
         TopicPartition("t", 2): [2],
     }
@@ -27,7 +29,7 @@ def test_of_a_missing_topic_only_the_head_of_each_key_is_refused() -> None:
     planned = plan(rows, {"t": FOUR, "gone": None})
     assert [(r.row.position, r.reason) for r in planned.refused] == [(1, "unknown_topic"), (3, "unknown_topic")]
     assert planned.refused[0].sentence == "The log has no topic 'gone'."
-    assert [[r.position for r in batch] for batch in planned.batches.values()] == [[4]]
+    assert [[r.position for r in batch.rows] for batch in planned.batches.values()] == [[4]]
 
 
 def test_rows_after_a_refused_one_stay_pending() -> None:
@@ -44,5 +46,16 @@ def test_acknowledged_rows_are_all_published() -> None:
 
 def test_a_record_carries_its_position_as_a_padded_sequence() -> None:
     record = record_of(row(42, "é", 1))
+    assert record is not None
     assert record.key == "é".encode()
     assert record.headers == [("ce_id", b"x"), ("ce_sequence", b"00000000000000000042")]
+
+
+@pytest.mark.parametrize(
+    "headers", ['[["a",null]]', '[["a",1]]', '[[1,"x"]]', '["abc"]', "null", '[["a","b","c"]]', "7", "{}x", '{"a":"b"}']
+)
+def test_a_row_with_odd_headers_is_refused_and_stops_only_its_own_key(headers: str) -> None:
+    odd = row(1, "a", 5)._replace(headers=headers)
+    planned = plan([odd, row(2, "a", 5), row(3, "b", 5)], {"t": FOUR})
+    assert [(r.row.position, r.reason) for r in planned.refused] == [(1, "rejected")]
+    assert [[r.position for r in batch.rows] for batch in planned.batches.values()] == [[3]]

@@ -116,7 +116,7 @@ STATEMENTS = [
     CREATE INDEX outbox_events_published ON {schema}.outbox_events (published_at) WHERE status = 'PUBLISHED'
     """,
     """
-    CREATE INDEX outbox_events_refused ON {schema}.outbox_events (shard, topic, key) WHERE attempts > 0 AND status IN ('PENDING', 'FAILED')
+    CREATE INDEX outbox_events_refused ON {schema}.outbox_events (shard, topic, key) WHERE status IN ('FAILED', 'HELD') OR (status = 'PENDING' AND attempts > 0)
     """,
     """
     COMMENT ON COLUMN {schema}.outbox_events.position IS 'within a key: the order of commits'
@@ -215,8 +215,7 @@ STATEMENTS = [
                e.shard, l.owner AS relay,
                e.status = 'HELD' OR e.status = 'PENDING' AND EXISTS (
                    SELECT FROM {schema}.outbox_events f
-                   WHERE f.shard = e.shard AND f.topic = e.topic AND f.key = e.key AND f.attempts > 0
-                     AND f.status IN ('PENDING', 'FAILED') AND f.status = 'FAILED'
+                   WHERE f.shard = e.shard AND f.topic = e.topic AND f.key = e.key AND f.status = 'FAILED'
                ) AS held
         FROM {schema}.outbox_events e LEFT JOIN {schema}.leases l ON l.scope = 'outbox' AND l.unit = e.shard
     """,
