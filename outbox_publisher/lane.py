@@ -24,7 +24,7 @@ from outbox_publisher.store import HOLD_ROWS, RefusedMark, RelayStore
 from outbox_publisher.topics_away import TopicsAway
 from surefoot.database.leases import Lease
 from surefoot.errors import LogUnavailable
-from surefoot.log.port import Publisher, TopicSpec
+from surefoot.log.port import Publisher, Refusal, TopicSpec
 from surefoot.telemetry.alerts import Alert
 from surefoot.testing.failpoints import failpoint
 
@@ -102,14 +102,18 @@ class Lane:
         )
         published: list[PendingRow] = []
         refused = list(planned.refused)
+        failed: dict[str, BaseException] = {}
         for (where, batch), outcome in zip(planned.batches.items(), outcomes, strict=True):
             if isinstance(outcome, BaseException):
-                self._could_not(where.topic, outcome)
+                failed[where.topic] = outcome
             else:
-                self._away.works(where.topic)
                 sent, rejected = split(batch.rows, outcome)
                 published.extend(sent)
                 refused.extend(rejected)
+        for topic in {where.topic for where in planned.batches} - failed.keys():
+            self._away.works(topic)
+        for topic, error in failed.items():
+            self._could_not(topic, error)
         return published, refused
 
     async def _topics(self, names: Set[str]) -> dict[str, TopicSpec | None]:
@@ -142,9 +146,7 @@ class Lane:
             self._ownership.lost(shard, leases[shard].fence)
         for topic, count in Counter(row.topic for row in published if row.shard in still_ours).items():
             PUBLISHED.labels(topic).inc(count)
-        for row, mark in zip(refused, marks, strict=True):
-            if mark.shard in still_ours:
-                await self._tell(row, mark)
+        await self._tell([(row, mark) for row, mark in zip(refused, marks, strict=True) if mark.shard in still_ours])
 
     def _decide(self, refused: RefusedRow) -> RefusedMark:
         settings = self._settings
@@ -165,22 +167,26 @@ class Lane:
         sentence = f"{refused.sentence} {ADVICE[refused.reason]}"
         return RefusedMark(refused.row.position, refused.row.shard, sentence, retry_after)
 
-    async def _tell(self, refused: RefusedRow, mark: RefusedMark) -> None:
-        row = refused.row
-        REFUSED.labels(row.topic, refused.reason).inc()
-        if mark.retry_after is not None:
+    async def _tell(self, refusals: Sequence[tuple[RefusedRow, RefusedMark]]) -> None:
+        """An alert for each row that FAILED; one line for all that will be tried again."""
+        again: dict[tuple[str, Refusal], list[RefusedRow]] = {}
+        for refused, mark in refusals:
+            row = refused.row
+            REFUSED.labels(row.topic, refused.reason).inc()
+            if mark.retry_after is not None:
+                again.setdefault((row.topic, refused.reason), []).append(refused)
+                continue
+            self._holds_at = 0.0
+            FAILED.labels(row.topic, refused.reason).inc()
+            details = {"topic": row.topic, "key": row.key, "position": str(row.position), "reason": refused.reason}
+            sentence = f"An outbox event is FAILED and its key is held. {mark.sentence}"
+            await self._notify(Alert("outbox_event_failed", sentence, details))
+        for (topic, reason), rows in again.items():
             log.warning(
-                "the log refused an event; its key waits, others go on",
-                topic=row.topic,
-                key=row.key,
-                reason=refused.reason,
-                attempt=row.attempts + 1,
-                again_in_s=mark.retry_after.total_seconds(),
-                error=refused.sentence,
+                "the log refused events; their keys wait and are tried again, others go on",
+                topic=topic,
+                reason=reason,
+                events=len(rows),
+                first_key=rows[0].row.key,
+                error=rows[0].sentence,
             )
-            return
-        self._holds_at = 0.0
-        FAILED.labels(row.topic, refused.reason).inc()
-        details = {"topic": row.topic, "key": row.key, "position": str(row.position), "reason": refused.reason}
-        sentence = f"An outbox event is FAILED and its key is held. {mark.sentence}"
-        await self._notify(Alert("outbox_event_failed", sentence, details))

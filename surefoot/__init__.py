@@ -1,4 +1,4 @@
-"""Surefoot: events that are neither lost nor doubled, for services that move money and goods.
+"""Surefoot: events that are published if, and only if, your transaction commits, in the order of the commits.
 
 What people import: `surefoot.events` (declare event types), `surefoot.outbox` (publish them in your own transaction).
 """

@@ -35,7 +35,7 @@ def build(wanted: str | None = None) -> typer.Typer:
         no_args_is_help=True,
         pretty_exceptions_enable=False,
         rich_markup_mode="markdown",
-        help="""Events that are neither lost nor doubled, for services that move money and goods.
+        help="""Events that are published if, and only if, your transaction commits, in the order of the commits.
 
         A first walk: `surefoot demo`. Then `surefoot migrate` on your own database, `surefoot relay` to publish, and
         `surefoot doctor` when something seems wrong.""",
