@@ -106,7 +106,7 @@ class Ground:
             "('{0,1,2,3,4,5,6,7}'))"
         )
         while await statement.fetchval():  # noqa: ASYNC110  # the rows change in another process
-            await asyncio.sleep(0.005)
+            await asyncio.sleep(0.05)
 
     async def clear(self) -> None:
         await self.connection.execute("TRUNCATE surefoot.outbox_events")
