@@ -30,6 +30,8 @@ from surefoot.log.postgres import PostgresLog
 from tests.events import ThingHappened, catalogue
 from tests.waiting import eventually
 
+pytestmark = pytest.mark.slow
+
 NOBODY = "00000000-0000-0000-0000-000000000000"
 FAILED_ID = "0192f0c1-7a3e-7c41-9d0a-6f1f0d6f3b11"
 CLOSED = "127.0.0.1:1"

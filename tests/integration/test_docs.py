@@ -24,6 +24,8 @@ from surefoot.log.postgres import PostgresLog
 from tests.relaying import relay_running
 from tests.waiting import eventually
 
+pytestmark = pytest.mark.slow
+
 ROOT = Path(__file__).parents[2]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
 EXAMPLE_URL = "postgresql://user:password@host:5432/name"
