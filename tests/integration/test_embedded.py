@@ -13,6 +13,8 @@ import pytest
 from surefoot.database.embedded import EmbeddedPostgres
 from surefoot.errors import ConfigurationError
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture
 def directory() -> Iterator[Path]:

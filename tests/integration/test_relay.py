@@ -348,6 +348,7 @@ async def test_rows_held_behind_a_head_that_was_changed_by_hand_are_let_go_in_or
     assert [json.loads(record.value or b"")["note"] for record in await read_all(log, later)] == ["1", "2", "3"]
 
 
+@pytest.mark.slow
 async def test_a_database_that_goes_silent_is_left_for_a_new_connection(
     database_url: str, connection: asyncpg.Connection, log: EventLog, topic: str
 ) -> None:
