@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 
 from surefoot.log.port import Refusal
+from surefoot.telemetry.backoff import backoff
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,12 +28,6 @@ def after_refusal(
     if attempts_before + 1 >= max_attempts:
         return GiveUp()
     return TryAgain(backoff(attempts_before, shortest=retry_min, longest=retry_max))
-
-
-def backoff(failures_before: int, *, shortest: timedelta, longest: timedelta) -> timedelta:
-    """Doubles each time, up to the longest. (2 ** 30 half-seconds is long enough; more would overflow.)"""
-    doubled: timedelta = shortest * 2 ** min(failures_before, 30)
-    return min(longest, doubled)
 
 
 def next_pause(pause: timedelta, *, found: int, shortest: timedelta, longest: timedelta) -> timedelta:

@@ -16,7 +16,6 @@ from outbox_publisher.doorbell import Doorbell
 from outbox_publisher.housekeeping import keep_house
 from outbox_publisher.lane import Lane
 from outbox_publisher.metrics import DATABASE_OUTAGES, LOG_OUTAGES
-from outbox_publisher.outage import Outage
 from outbox_publisher.ownership import Ownership
 from outbox_publisher.pacer import Pacer
 from outbox_publisher.settings import RelaySettings
@@ -33,6 +32,7 @@ from surefoot.database.leases import Leases
 from surefoot.errors import LogUnavailable
 from surefoot.log.port import EventLog, Publisher
 from surefoot.telemetry.alerts import Alerts
+from surefoot.telemetry.outage import Outage
 
 Works = Callable[[], None]
 log = structlog.get_logger("surefoot.relay")
@@ -91,7 +91,7 @@ class Relay:
 
     async def _until_the_log_answers(self, publisher: Publisher) -> None:
         """A relay that cannot publish takes no shards, and a wrong address shows before an event waits."""
-        outage = Outage("the event log", self._settings, LOG_OUTAGES)
+        outage = Outage("the event log", LOG_OUTAGES, **self._settings.outage_pauses)
         while not self._stopping.is_set():
             try:
                 await publisher.topic(PROBE)
@@ -140,7 +140,7 @@ class Relay:
 
         An outage is over when the work works, not when a connection could be made: a database that takes connections
         and fails every statement would be asked thousands of times a second."""
-        outage = Outage("the database", self._settings, DATABASE_OUTAGES)
+        outage = Outage("the database", DATABASE_OUTAGES, **self._settings.outage_pauses)
         while not until.is_set():
             connection: Connection | None = None
             try:

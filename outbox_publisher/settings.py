@@ -42,6 +42,11 @@ class RelaySettings(BaseSettings):
     )
     alert_webhook: str | None = Field(None, description="Gets a JSON POST for every alert.")
 
+    @property
+    def outage_pauses(self) -> dict[str, timedelta]:
+        """How long to leave alone what is away, at first and at most."""
+        return {"shortest": self.retry_min / 5, "longest": self.retry_max / 10}
+
     @model_validator(mode="after")
     def _fit_together(self) -> Self:
         if self.heartbeat * 3 > self.lease:

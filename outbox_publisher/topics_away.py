@@ -7,8 +7,8 @@ When the whole log is away, all topics are; the lanes then find nothing to claim
 import time
 
 from outbox_publisher.metrics import LOG_OUTAGES
-from outbox_publisher.outage import Outage
 from outbox_publisher.settings import RelaySettings
+from surefoot.telemetry.outage import Outage
 
 
 class TopicsAway:
@@ -23,7 +23,9 @@ class TopicsAway:
         return [topic for topic, until in self._until.items() if until > now]
 
     def failed(self, topic: str, error: BaseException) -> None:
-        outage = self._outages.setdefault(topic, Outage(f"the topic {topic}", self._settings, LOG_OUTAGES))
+        outage = self._outages.setdefault(
+            topic, Outage(f"the topic {topic}", LOG_OUTAGES, **self._settings.outage_pauses)
+        )
         self._until[topic] = time.monotonic() + outage.failed(error).total_seconds()
 
     def works(self, topic: str) -> None:

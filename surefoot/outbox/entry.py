@@ -29,7 +29,7 @@ class Entry(NamedTuple):
     topic: str
     event_type: str
     key: str
-    body: bytes
+    body: bytes | None
     headers: str
 
 

@@ -60,6 +60,12 @@ def buffer(session: AnySession, entry: Entry, schema: str) -> None:
     in_hand.events.append(_Buffered(transaction, schema, entry))
 
 
+def take(session: AnySession) -> list[Entry]:
+    """What the session has in hand, for a caller who writes it with statements of his own before he commits."""
+    in_hand: _Buffer | None = _sync(session).info.pop(_KEY, None)
+    return [] if in_hand is None else [buffered.entry for buffered in in_hand.events]
+
+
 @event.listens_for(Session, "after_begin")
 def _remember_connection(session: Session, _: SessionTransaction, connection: Connection) -> None:
     _sessions[connection] = session

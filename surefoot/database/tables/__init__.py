@@ -1,11 +1,14 @@
 """The tables, as people may read them with SQL: a public contract. One file per part."""
 
 from surefoot.database.tables.base import metadata
+from surefoot.database.tables.consumers import command_barriers, consumer_partitions, parked_events, processed_events
 from surefoot.database.tables.leases import lease_members, leases
 from surefoot.database.tables.log import log_offsets, log_partitions, log_records, log_topics
 from surefoot.database.tables.outbox import outbox_events, outbox_settings
 
 __all__ = [
+    "command_barriers",
+    "consumer_partitions",
     "lease_members",
     "leases",
     "log_offsets",
@@ -15,4 +18,6 @@ __all__ = [
     "metadata",
     "outbox_events",
     "outbox_settings",
+    "parked_events",
+    "processed_events",
 ]

@@ -4,7 +4,8 @@ from datetime import timedelta
 
 import pytest
 
-from outbox_publisher.policy import GiveUp, TryAgain, after_refusal, backoff, next_pause
+from outbox_publisher.policy import GiveUp, TryAgain, after_refusal, next_pause
+from surefoot.telemetry.backoff import backoff
 
 SECOND = timedelta(seconds=1)
 

@@ -1,28 +1,36 @@
 """Something we depend on is away: say it once, wait longer each time, say when it is back.
 
-Nothing of this is counted against a row.
+Nothing of this is counted against a row or an event.
 """
 
 import asyncio
 import time
 from datetime import timedelta
+from typing import Protocol
 
 import structlog
-from prometheus_client import Counter
 
-from outbox_publisher.policy import backoff
-from outbox_publisher.settings import RelaySettings
+from surefoot.telemetry.backoff import backoff
 
-log = structlog.get_logger("surefoot.relay")
+log = structlog.get_logger("surefoot.outage")
+
+
+class Counts(Protocol):
+    def inc(self) -> None: ...
 
 
 class Outage:
-    def __init__(self, what: str, settings: RelaySettings, counter: Counter) -> None:
+    def __init__(self, what: str, counter: Counts, *, shortest: timedelta, longest: timedelta) -> None:
         self._what = what
-        self._settings = settings
         self._counter = counter
+        self._shortest = shortest
+        self._longest = longest
         self._failures = 0
         self._since = 0.0
+
+    @property
+    def is_on(self) -> bool:
+        return self._failures > 0
 
     def failed(self, error: BaseException) -> timedelta:
         """Take note of a failure; how long to leave it alone."""
@@ -31,7 +39,7 @@ class Outage:
             self._counter.inc()
             log.warning(f"{self._what} is away; waiting, nothing is lost or counted as an attempt", error=str(error))
         self._failures += 1
-        return backoff(self._failures - 1, shortest=self._settings.retry_min / 5, longest=self._settings.retry_max / 10)
+        return backoff(self._failures - 1, shortest=self._shortest, longest=self._longest)
 
     async def wait(self, error: BaseException, stopping: asyncio.Event) -> None:
         """Rest after a failure, or until we are to stop."""

@@ -1,0 +1,1 @@
+"""Runs consumers: what reads the topics, and the live statistics beside it."""

@@ -1,0 +1,52 @@
+"""Records of one partition between the poll and the batch. Bounded: a full one asks for no more."""
+
+from collections import deque
+from collections.abc import Sequence
+
+from consumers.settings import ConsumerSettings
+from surefoot.log.port import StoredRecord
+
+
+class Buffer:
+    def __init__(self, settings: ConsumerSettings, *, expected: int) -> None:
+        self._settings = settings
+        self._records: deque[StoredRecord] = deque()
+        self._bytes = 0
+        self.expected = expected
+        """The offset that comes next; a higher one may mean that records are gone."""
+
+    def __len__(self) -> int:
+        return len(self._records)
+
+    @property
+    def is_full(self) -> bool:
+        return len(self._records) >= self._settings.buffer_records or self._bytes >= self._settings.buffer_bytes
+
+    @property
+    def has_room(self) -> bool:
+        """Emptied far enough to ask for more; not the moment it is no longer full, or it would go back and forth."""
+        return len(self._records) * 2 < self._settings.buffer_records and self._bytes * 2 < self._settings.buffer_bytes
+
+    def put(self, records: Sequence[StoredRecord]) -> None:
+        for record in records:
+            if record.offset >= self.expected:
+                self._records.append(record)
+                self._bytes += _size(record)
+                self.expected = record.offset + 1
+
+    def take(self) -> list[StoredRecord]:
+        """The next batch: so many records, or so many bytes, and at least one if there is any."""
+        batch: list[StoredRecord] = []
+        size = 0
+        while self._records and len(batch) < self._settings.batch_records:
+            size += _size(self._records[0])
+            if batch and size > self._settings.batch_bytes:
+                break
+            batch.append(self._records.popleft())
+        self._bytes -= sum(map(_size, batch))
+        return batch
+
+
+def _size(record: StoredRecord) -> int:
+    headers = sum(len(name) + len(value or b"") for name, value in record.headers)
+    return len(record.value or b"") + len(record.key or b"") + headers

@@ -1,0 +1,119 @@
+"""Whose fault a failure is, asked of the rules and, where they cannot know, of the database itself."""
+
+import asyncio
+from datetime import timedelta
+from typing import Literal
+
+import structlog
+
+from consumers.metrics import OUTAGES
+from consumers.parked_batch import Verdict
+from consumers.reading import Delivery
+from consumers.settings import ConsumerSettings
+from consumers.unit import PartFailed, Position
+from surefoot.consumer import Consumer
+from surefoot.consumer.failures import FailureClass, classify
+from surefoot.database.connection import close_quietly, connect
+from surefoot.telemetry.alerts import Alert, Alerts
+from surefoot.telemetry.outage import Outage
+
+log = structlog.get_logger("surefoot.consumer")
+Kind = Literal["away", "contended", "transient", "permanent"]
+SHORTEST_PAUSE = timedelta(milliseconds=50)
+PROBE_TIMEOUT_S = 3.0
+
+
+class Failing:
+    """One per partition: each says once that something is away, and once that it is back."""
+
+    def __init__(self, consumer: Consumer, database_url: str, settings: ConsumerSettings, alerts: Alerts) -> None:
+        self._consumer = consumer
+        self._url = database_url
+        self._alerts = alerts
+        self._settings = settings
+        self._database = self._outage("the database")
+        self._dependency = self._outage("something a handler depends on")
+
+    async def judge(self, failed: PartFailed, stopping: asyncio.Event) -> Kind:
+        """What to do about a failed part; waits if something is away."""
+        kind = self._kind(failed)
+        if kind == "dependency":
+            await self._dependency.wait(failed.error, stopping)
+            return "away"
+        if kind == "database" and (failed.own or not await self._database_answers()):
+            await self._database.wait(failed.error, stopping)
+            return "away"
+        if kind == "contended" and failed.own:
+            # Not a handler's locks: somebody frozen, or just gone, has the same events in hand.
+            await asyncio.sleep(SHORTEST_PAUSE.total_seconds())
+            return "away"
+        return "transient" if kind == "database" else kind
+
+    async def judge_call(self, error: BaseException) -> Kind:
+        """The same for an outside call, which nobody waits for."""
+        kind = classify(error, self._consumer.rules)
+        if kind == "dependency":
+            self._dependency.failed(error)
+            return "away"
+        if kind == "database" and not await self._database_answers():
+            return "away"
+        return "transient" if kind == "database" else kind
+
+    def call_rest_s(self) -> float:
+        return min(1.0, self._settings.outage_max.total_seconds())
+
+    async def own_trouble(self, error: BaseException, stopping: asyncio.Event) -> None:
+        """A statement of ours failed: wait if waiting can mend it, else let the error out."""
+        failed = error if isinstance(error, PartFailed) else PartFailed(error, own=True)
+        if stopping.is_set() or self._kind(failed) not in ("database", "contended"):
+            raise failed.error
+        await self._database.wait(failed.error, stopping)
+
+    def works(self) -> None:
+        self._database.over()
+        self._dependency.over()
+
+    async def tell(self, reading: Delivery, position: Position, verdict: Verdict, *, attempts: int) -> None:
+        """A line for those who watch; an alert if it is dead."""
+        diagnosis = verdict.diagnosis
+        about = {
+            "consumer": self._consumer.name,
+            "topic": position.where.topic,
+            "key": reading.key,
+            "event": reading.event.type,
+            "event_id": reading.event_id,
+        }
+        if verdict.rest_s is not None:
+            rest = f"{verdict.rest_s:.1f}"
+            log.warning(
+                "a handler failed; its key waits", **about, attempt=attempts, rest_s=rest, error=diagnosis.error
+            )
+            return
+        sentence = (
+            f"{self._consumer.name} gave up on a {reading.event.type} event after {attempts} attempt(s): "
+            f"{diagnosis.error}"
+        )
+        await self._alerts.raise_alert(Alert("dead_letter", sentence, {**about, "reason": diagnosis.reason}))
+
+    def _kind(self, failed: PartFailed) -> FailureClass:
+        # Out of a handler a broken socket may be anybody's; here it can only be the database's.
+        if failed.own and isinstance(failed.error, OSError):
+            return "database"
+        return classify(failed.error, self._consumer.rules)
+
+    async def _database_answers(self) -> bool:
+        """A probe on a fresh connection: a handler whose connection was lost may have lost it by its own doing."""
+        try:
+            async with asyncio.timeout(PROBE_TIMEOUT_S):
+                connection = await connect(self._url, name="surefoot probe")
+                try:
+                    await connection.fetchval("SELECT 1")
+                finally:
+                    await close_quietly(connection)
+        except Exception:
+            return False
+        return True
+
+    def _outage(self, what: str) -> Outage:
+        counter = OUTAGES.labels(self._consumer.name, what)
+        return Outage(what, counter, shortest=SHORTEST_PAUSE, longest=self._settings.outage_max)

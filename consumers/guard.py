@@ -1,0 +1,101 @@
+"""A session that a handler cannot use to end the batch's transaction.
+
+A commit in the middle would make the inbox forget the rest of the batch, a rollback would undo others' work. So the
+session refuses both, and so do its connection and SQL text; and because a handler may swallow the refusal, it is
+remembered, and the transaction fails when the handler returns. A rollback by SQLAlchemy itself (after a failed flush)
+is remembered as well.
+"""
+
+import re
+from typing import Any, NoReturn
+
+from sqlalchemy import Connection, Engine, event
+from sqlalchemy.orm import Session
+
+from surefoot.consumer import HandlerMisuse
+
+_KEY = "surefoot.guard"
+_ENDS_A_TRANSACTION = re.compile(
+    r"(?:\s|--[^\n]*\n|/\*.*?\*/)*"
+    r"(?:COMMIT|END|ABORT|BEGIN|START\s+TRANSACTION|PREPARE\s+TRANSACTION|ROLLBACK(?!\s+(?:WORK\s+|TRANSACTION\s+)?TO\b))\b",
+    re.IGNORECASE | re.DOTALL,
+)
+
+
+class Guard:
+    """Watches one transaction on one connection."""
+
+    def __init__(self) -> None:
+        self.broken: HandlerMisuse | None = None
+
+    def refuse(self, what: str) -> NoReturn:
+        self.broken = HandlerMisuse(
+            f"The handler called {what}, and the transaction is not its own: it has the inbox and the work of other "
+            "events in it. Return to have it committed, raise to have it undone, and use "
+            "`async with tx.session.begin_nested()` for a part that may fail."
+        )
+        raise self.broken
+
+    def rolled_back(self) -> None:
+        if self.broken is None:
+            self.broken = HandlerMisuse(
+                "A database error in the handler undid the transaction, and the handler went on as if nothing had "
+                "happened. Let the error out, or catch it around `async with tx.session.begin_nested()`."
+            )
+
+    def check(self) -> None:
+        if self.broken is not None:
+            raise self.broken
+
+
+class GuardedSession(Session):
+    guard: Guard
+
+    def commit(self) -> None:
+        self.guard.refuse("commit() on its session")
+
+    def rollback(self) -> None:
+        self.guard.refuse("rollback() on its session")
+
+    def close(self) -> None:
+        self.guard.refuse("close() on its session")
+
+    def invalidate(self) -> None:
+        self.guard.refuse("invalidate() on its session")
+
+    def reset(self) -> None:
+        self.guard.refuse("reset() on its session")
+
+    def end(self) -> None:
+        """What `close` does, for the owner of the transaction."""
+        super().close()
+
+
+def watch(engine: Engine) -> None:
+    """Guard every connection of this engine while a Guard is set on it."""
+
+    @event.listens_for(engine, "commit")
+    def _commit(connection: Connection) -> None:
+        guard = connection.info.get(_KEY)
+        if guard is not None:
+            guard.refuse("commit() on its connection")
+
+    @event.listens_for(engine, "rollback")
+    def _rollback(connection: Connection) -> None:
+        guard = connection.info.get(_KEY)
+        if guard is not None:
+            guard.rolled_back()
+
+    @event.listens_for(engine, "before_cursor_execute")
+    def _text(connection: Connection, _cursor: Any, statement: str, *_: Any) -> None:
+        guard = connection.info.get(_KEY)
+        if guard is not None and _ENDS_A_TRANSACTION.match(statement):
+            guard.refuse(statement.split(maxsplit=1)[0].upper() + " as SQL")
+
+
+def set_guard(connection: Connection, guard: Guard) -> None:
+    connection.info[_KEY] = guard
+
+
+def lift_guard(connection: Connection) -> None:
+    connection.info.pop(_KEY, None)

@@ -1,0 +1,157 @@
+"""Calling handlers: with the trace of the event, within the time they have, and through the barrier of commands."""
+
+import asyncio
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Any, Literal, assert_never
+
+import orjson
+from pydantic_core import PydanticSerializationError, to_json
+
+from consumers import barriers
+from consumers.metrics import HANDLER_SECONDS
+from consumers.reading import Delivery
+from consumers.unit import Unit
+from surefoot.consumer import Consumer, HandlerMisuse, Transaction
+from surefoot.consumer.handlers import BatchHandler, CommandHandler, EventHandler, OutsideHandler
+from surefoot.errors import InvalidEvent
+from surefoot.events import Event, EventData
+from surefoot.events.commands import Command, command_of
+from surefoot.outbox import Outbox
+from surefoot.outbox.entry import Entry
+from surefoot.telemetry.tracing import handling
+
+Outcome = Literal["PROCESSED", "BARRED"]
+
+
+@dataclass(frozen=True, slots=True)
+class Handled:
+    outcome: Outcome
+    entries: Sequence[Entry] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Prepared:
+    """What the outside call will be given, as JSON."""
+
+    json: str
+
+
+_DONE = Handled("PROCESSED")
+
+
+class Handling:
+    def __init__(self, consumer: Consumer, schema: str, timeout: timedelta) -> None:
+        self._consumer = consumer
+        self._add = Outbox(schema).add
+        self._timeout_s = timeout.total_seconds()
+        self._seconds = {
+            handler.event_type.name: HANDLER_SECONDS.labels(consumer.name, handler.event_type.name)
+            for handler in consumer.handlers
+        }
+
+    async def one(self, unit: Unit, delivery: Delivery) -> Handled:
+        event, handler = delivery.event, delivery.handler
+        with handling(event, self._consumer.name):
+            if isinstance(handler, EventHandler):
+                await self._timed(event.type, handler.function(event, Transaction(unit.session, self._add, event)))
+                handled = _DONE
+            elif isinstance(handler, CommandHandler):
+                handled = await self._command(unit, event, handler)
+            elif isinstance(handler, BatchHandler | OutsideHandler):
+                raise TypeError(f"{handler.name} takes no single events")  # the plan sends them elsewhere
+            else:
+                assert_never(handler)
+        unit.guard.check()
+        return handled
+
+    async def run(self, unit: Unit, deliveries: Sequence[Delivery]) -> None:
+        handler = deliveries[0].handler
+        assert isinstance(handler, BatchHandler)
+        events = [delivery.event for delivery in deliveries]
+        with handling(events[0], self._consumer.name):
+            await self._timed(events[0].type, handler.function(events, Transaction(unit.session, self._add, None)))
+        unit.guard.check()
+
+    async def prepare(self, unit: Unit, delivery: Delivery) -> Prepared | Handled:
+        """The first half of an outside call; or, for a command that was answered before, all there is to do."""
+        event, handler = delivery.event, delivery.handler
+        assert isinstance(handler, OutsideHandler)
+        command = command_of(event) if handler.command else None
+        done = False
+        if command is not None:
+            standing = await barriers.stand(unit, command, event)
+            if not isinstance(standing, barriers.Clear):
+                return _settled(standing)
+            done = standing.done
+        if handler.prepare is None:
+            return Prepared("null")
+        with handling(event, self._consumer.name):
+            tx = Transaction(unit.session, self._add, event, command, done)
+            given = await self._timed(event.type, handler.prepare(event, tx))
+        unit.guard.check()
+        return Prepared(_as_json(given, handler.prepare))
+
+    async def finish(self, unit: Unit, delivery: Delivery, result: Any) -> Handled:
+        event, handler = delivery.event, delivery.handler
+        assert isinstance(handler, OutsideHandler)
+        command = command_of(event) if handler.command else None
+        done = command is not None and command.direction == "undo" and await barriers.was_done(unit, command)
+        with handling(event, self._consumer.name):
+            tx = Transaction(unit.session, self._add, event, command, done)
+            reply = await self._timed(event.type, handler.finish(event, tx, result))
+        unit.guard.check()
+        if handler.command:
+            await self._answer(unit, event, command, reply)
+        return _DONE
+
+    async def _command(self, unit: Unit, event: Event[Any], handler: CommandHandler) -> Handled:
+        command = command_of(event)
+        standing: barriers.Standing = barriers.Clear(done=False)
+        if command is not None:
+            standing = await barriers.stand(unit, command, event)
+        if not isinstance(standing, barriers.Clear):
+            return _settled(standing)
+        tx = Transaction(unit.session, self._add, event, command, standing.done)
+        reply = await self._timed(event.type, handler.function(event, tx))
+        unit.guard.check()
+        await self._answer(unit, event, command, reply)
+        return _DONE
+
+    async def _answer(self, unit: Unit, event: Event[Any], command: Command | None, reply: EventData | None) -> None:
+        published: Event[EventData] | None = None
+        if reply is not None:
+            if not isinstance(reply, EventData):
+                raise InvalidEvent(
+                    f"The handler of the command {event.type} returned a {type(reply).__name__}: return the reply, "
+                    "data of a declared event type, or None."
+                )
+            published = self._add(unit.session, reply, caused_by=event)
+        if command is not None:
+            await barriers.settle(unit, command, published)
+
+    async def _timed(self, event_type: str, call: Any) -> Any:
+        began = time.perf_counter()
+        try:
+            async with asyncio.timeout(self._timeout_s):
+                return await call
+        finally:
+            self._seconds[event_type].observe(time.perf_counter() - began)
+
+
+def _settled(standing: barriers.Answered | barriers.Barred) -> Handled:
+    if isinstance(standing, barriers.Barred):
+        return Handled("BARRED")
+    return Handled("PROCESSED", () if standing.reply is None else (standing.reply,))
+
+
+def _as_json(given: object, prepare: Any) -> str:
+    try:
+        return orjson.dumps(orjson.loads(to_json(given))).decode()
+    except (PydanticSerializationError, orjson.JSONDecodeError):
+        raise HandlerMisuse(
+            f"{prepare.__name__} returned a {type(given).__name__}, which cannot be kept as JSON until the call is "
+            "made: return a dict, a list, a text, a number, a pydantic model, or None."
+        ) from None

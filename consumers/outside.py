@@ -1,0 +1,118 @@
+"""Outside calls: made with no transaction open, again and again until they succeed, always under the same key.
+
+The partition's owner makes them, as tasks beside its batches; whoever takes the partition over makes those that were
+under way again, under the same key, so that the provider can tell that it has seen them.
+"""
+
+import asyncio
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Any
+from uuid import NAMESPACE_URL, uuid5
+
+import orjson
+
+from consumers.parking import ParkedRow
+from consumers.reading import Delivery
+from consumers.unit import Database, FenceLost, Position
+from surefoot.consumer import OutsideCall
+from surefoot.consumer.handlers import OutsideHandler
+from surefoot.events.commands import command_of
+from surefoot.telemetry.tracing import handling
+from surefoot.testing.failpoints import failpoint
+
+
+@dataclass(frozen=True, slots=True)
+class Called:
+    """A call that has ended: with a result, or with an error."""
+
+    row: ParkedRow
+    delivery: Delivery
+    result: Any
+    error: BaseException | None
+
+
+class OutsideCalls:
+    """The calls of one partition."""
+
+    def __init__(
+        self,
+        position: Position,
+        database: Database,
+        slots: asyncio.Semaphore,
+        timeout: timedelta,
+        wake: Callable[[], None],
+    ) -> None:
+        self._position = position
+        self._database = database
+        self._slots = slots
+        self._timeout_s = timeout.total_seconds()
+        self._wake = wake
+        self._tasks: dict[int, asyncio.Task[None]] = {}
+        self._ended: list[Called] = []
+
+    def under_way(self) -> list[int]:
+        """Offsets of calls that were started and whose end has not been dealt with."""
+        return [*self._tasks, *(called.row.log_offset for called in self._ended)]
+
+    def has_room(self) -> bool:
+        return not self._slots.locked()
+
+    def start(self, row: ParkedRow, delivery: Delivery) -> None:
+        self._tasks[row.log_offset] = asyncio.create_task(self._call(row, delivery))
+
+    def ended(self) -> list[Called]:
+        ended, self._ended = self._ended, []
+        return ended
+
+    async def cancel(self) -> None:
+        """End the calls under way; whoever owns the partition next makes them again."""
+        tasks = list(self._tasks.values())
+        for task in tasks:
+            task.cancel()
+        if tasks:
+            await asyncio.wait(tasks)
+
+    async def finish(self, within: timedelta) -> None:
+        """Wait for the calls under way, but not for ever."""
+        if self._tasks:
+            await asyncio.wait(set(self._tasks.values()), timeout=within.total_seconds())
+
+    async def _call(self, row: ParkedRow, delivery: Delivery) -> None:
+        result: Any = None
+        error: BaseException | None = None
+        try:
+            async with self._slots:
+                result = await self._made(row, delivery)
+        except Exception as raised:
+            error = raised
+        finally:
+            del self._tasks[row.log_offset]
+        self._ended.append(Called(row, delivery, result, error))
+        self._wake()
+
+    async def _made(self, row: ParkedRow, delivery: Delivery) -> Any:
+        handler, event = delivery.handler, delivery.event
+        assert isinstance(handler, OutsideHandler)
+        key, do_key = call_keys(delivery, self._position.consumer)
+        call = OutsideCall(key, do_key, row.attempts + 1, orjson.loads(row.prepared or "null"))
+        async with self._database.driver() as driver:
+            fence = await driver.fetchval(self._database.sql.current_fence, *self._position.place)
+        if fence != self._position.fence:
+            raise FenceLost("The partition has a new owner: the call is the new owner's to make.")
+        await failpoint("consumer.calling")
+        with handling(event, self._position.consumer):
+            async with asyncio.timeout(self._timeout_s):
+                return await handler.call(event, call)
+
+
+def call_keys(delivery: Delivery, consumer: str) -> tuple[str, str]:
+    """The key of this call, and of the call it undoes. A command's depends on the saga's step, not on the attempt."""
+    handler = delivery.handler
+    command = command_of(delivery.event) if isinstance(handler, OutsideHandler) and handler.command else None
+    if command is None:
+        key = str(uuid5(NAMESPACE_URL, f"surefoot:event:{consumer}:{delivery.source}:{delivery.event_id}"))
+        return key, key
+    names = [f"surefoot:command:{command.saga_id}:{command.step}:{way}" for way in (command.direction, "do")]
+    return str(uuid5(NAMESPACE_URL, names[0])), str(uuid5(NAMESPACE_URL, names[1]))

@@ -1,0 +1,78 @@
+"""The SQL of parked events. Consumer, topic and partition are $1, $2, $3 throughout."""
+
+COLUMNS = (
+    "log_offset, key, source, event_id, event_type, state::text, holds, attempts, replays, failures, record_key, "
+    "value, headers, (extract(epoch FROM recorded_at) * 1000)::bigint, prepared, control_id"
+)
+
+
+class ParkedStatements:
+    def __init__(self, schema: str) -> None:
+        parked = f"{schema}.parked_events"
+        here = "consumer = $1::text AND topic = $2::text AND partition = $3::int"
+        self.park = f"""
+            INSERT INTO {parked} (consumer, topic, partition, log_offset, key, source, event_id, event_type, state,
+                holds, attempts, next_attempt_at, reason, last_error, fingerprint, failures, record_key, value, headers,
+                recorded_at, dead_at, prepared)
+            SELECT $1::text, $2::text, $3::int, e.log_offset, e.key, e.source, e.event_id, e.event_type,
+                e.state::{schema}.parked_state, e.holds, e.attempts, now() + e.rest_s * interval '1 second', e.reason,
+                e.last_error, e.fingerprint, e.failures::json, e.record_key, e.value, e.headers::json,
+                to_timestamp(e.timestamp_ms / 1000.0), CASE WHEN e.state = 'DEAD' THEN now() END, e.prepared::json
+            FROM unnest($4::bigint[], $5::text[], $6::text[], $7::text[], $8::text[], $9::text[], $10::bool[],
+                $11::int[], $12::float8[], $13::text[], $14::text[], $15::text[], $16::text[], $17::bytea[],
+                $18::bytea[], $19::text[], $20::bigint[], $21::text[])
+              AS e(log_offset, key, source, event_id, event_type, state, holds, attempts, rest_s, reason, last_error,
+                fingerprint, failures, record_key, value, headers, timestamp_ms, prepared)"""
+        # $4: offsets of calls under way. The second column: how long until the next one is due.
+        self.due = f"""
+            SELECT {COLUMNS} FROM {parked}
+            WHERE {here} AND state IN ('DUE', 'CALLING') AND next_attempt_at <= now()
+              AND log_offset <> ALL ($4::bigint[])
+            ORDER BY next_attempt_at, log_offset LIMIT $5::int"""
+        self.next_due = f"""
+            SELECT extract(epoch FROM min(next_attempt_at) - now())::float8 FROM {parked}
+            WHERE {here} AND state IN ('DUE', 'CALLING') AND log_offset <> ALL ($4::bigint[])"""
+        self.behind = f"""
+            SELECT {COLUMNS} FROM {parked}
+            WHERE {here} AND key = $4::text AND holds AND log_offset > $5::bigint
+              AND state IN ('WAITING', 'DUE')
+            ORDER BY log_offset LIMIT $6::int"""
+        self.resolve = f"DELETE FROM {parked} WHERE {here} AND log_offset = ANY ($4::bigint[]) RETURNING log_offset"
+        # Whoever is first of its key now has its turn at once.
+        self.promote = f"""
+            UPDATE {parked} p SET state = 'DUE', next_attempt_at = now()
+            FROM (SELECT DISTINCT ON (key) log_offset, state FROM {parked}
+                  WHERE {here} AND holds AND key = ANY ($4::text[]) ORDER BY key, log_offset) AS head
+            WHERE p.consumer = $1::text AND p.topic = $2::text AND p.partition = $3::int
+              AND p.log_offset = head.log_offset AND head.state = 'WAITING'"""
+        self.calling = f"""
+            UPDATE {parked} SET state = 'CALLING', next_attempt_at = now(), prepared = $5::text::json
+            WHERE {here} AND log_offset = $4::bigint RETURNING true"""
+        self.failed = f"""
+            UPDATE {parked} SET state = $5::text::{schema}.parked_state, attempts = $6::int, failures = $7::text::json,
+                last_error = $8::text, fingerprint = $9::text, reason = $10::text, holds = $11::bool,
+                next_attempt_at =
+                    CASE WHEN $5::text <> 'DEAD' THEN now() + $12::float8 * interval '1 second' END,
+                dead_at = CASE WHEN $5::text = 'DEAD' THEN now() END,
+                control_id = CASE WHEN $5::text = 'DEAD' THEN NULL ELSE control_id END
+            WHERE {here} AND log_offset = $4::bigint RETURNING true"""
+        self.put_off = f"""
+            UPDATE {parked} SET next_attempt_at = now() + $5::float8 * interval '1 second'
+            WHERE {here} AND log_offset = $4::bigint AND state IN ('DUE', 'CALLING')"""
+
+        # -- control records (the event's source and id as $4, $5) ---------------------------------------------------
+        self.find = f"""
+            SELECT {COLUMNS}, (SELECT count(*) FROM {parked} b WHERE b.consumer = p.consumer AND b.topic = p.topic
+                AND b.partition = p.partition AND b.key = p.key AND b.holds AND p.holds AND b.log_offset > p.log_offset)
+            FROM {parked} p WHERE {here} AND source = $4::text AND event_id = $5::text"""
+        self.replay = f"""
+            UPDATE {parked} SET state = 'DUE', next_attempt_at = now(), replays = replays + 1, control_id = $5::text
+            WHERE {here} AND log_offset = $4::bigint AND state = 'DEAD' RETURNING true"""
+        self.supersede = f"""
+            UPDATE {parked} SET state = 'DUE', next_attempt_at = now(), control_id = $5::text, source = $6::text,
+                event_id = $7::text, event_type = $8::text, value = $9::bytea, headers = $10::text::json,
+                attempts = 0, failures = '[]', prepared = NULL
+            WHERE {here} AND log_offset = $4::bigint AND state = 'DEAD' RETURNING true"""
+        self.stats = f"""
+            SELECT topic, count(DISTINCT key) FILTER (WHERE holds), extract(epoch FROM now() - min(parked_at))::float8
+            FROM {parked} WHERE consumer = $1::text GROUP BY topic"""

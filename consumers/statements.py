@@ -1,0 +1,85 @@
+"""The consumer's SQL. Every statement takes consumer, topic and partition as $1, $2, $3, unless it says otherwise."""
+
+from surefoot.database.schema import checked_schema
+
+LOCK_CLASS = 1937076840
+"""The class of the advisory locks that say which backend works on which partition."""
+
+
+class Statements:
+    def __init__(self, schema: str) -> None:
+        self.schema = checked_schema(schema)
+        partitions, parked, inbox = (
+            f"{schema}.consumer_partitions",
+            f"{schema}.parked_events",
+            f"{schema}.processed_events",
+        )
+        here = "consumer = $1::text AND topic = $2::text AND partition = $3::int"
+
+        # -- the transaction ---------------------------------------------------------------------------------------
+        # The lock is shared, so it never makes anybody wait: it only tells a new owner which backend works here.
+        self.begin = f"""
+            SELECT pg_current_xact_id()::text, ARRAY(
+                SELECT DISTINCT key FROM {parked} WHERE {here} AND holds AND key = ANY ($5::text[]))
+            FROM (SELECT pg_advisory_xact_lock_shared({LOCK_CLASS}, hashtext($4::text)) OFFSET 0) AS locked"""
+        self.fence = f"""
+            UPDATE {partitions}
+            SET next_offset = coalesce($5::bigint, next_offset), ignored = ignored + $6::bigint, updated_at = now()
+            WHERE {here} AND fence = $4::bigint AND pg_current_xact_id()::text = $7::text RETURNING true"""
+        self.current_fence = f"SELECT fence FROM {partitions} WHERE {here}"
+
+        # -- taking a partition ------------------------------------------------------------------------------------
+        # $4: the lock's name. A frozen member keeps its transaction, and with it locks on the inbox, for as long as it
+        # is frozen. Nothing of it can be committed any more, so its backend is ended.
+        self.end_others = f"""
+            SELECT count(pg_terminate_backend(pid)) FROM pg_locks
+            WHERE locktype = 'advisory' AND classid = {LOCK_CLASS} AND objid = hashtext($1::text)::oid
+              AND database = (SELECT oid FROM pg_database WHERE datname = current_database())
+              AND granted AND pid <> pg_backend_pid()"""
+        self.take = f"""
+            INSERT INTO {partitions} AS p (consumer, topic, partition, owner, fence, taken_at)
+            VALUES ($1::text, $2::text, $3::int, $4::text, 1, now())
+            ON CONFLICT (consumer, topic, partition)
+                DO UPDATE SET owner = excluded.owner, fence = p.fence + 1, taken_at = now()
+            RETURNING fence, next_offset"""
+        self.move = f"""
+            UPDATE {partitions} SET next_offset = $5::bigint WHERE {here} AND fence = $4::bigint RETURNING true"""
+
+        # -- the inbox ---------------------------------------------------------------------------------------------
+        self.receive = f"""
+            INSERT INTO {inbox} (consumer, source, event_id, outcome)
+            SELECT $1::text, source, event_id, 'PROCESSED' FROM unnest($2::text[], $3::text[]) AS e(source, event_id)
+            ON CONFLICT DO NOTHING RETURNING source, event_id"""
+        self.settle = f"""
+            UPDATE {inbox} i SET outcome = e.outcome::{schema}.inbox_outcome, processed_at = now(),
+                                 decision = coalesce(e.decision, i.decision)
+            FROM unnest($2::text[], $3::text[], $4::text[], $5::text[]) AS e(source, event_id, outcome, decision)
+            WHERE i.consumer = $1::text AND i.source = e.source AND i.event_id = e.event_id"""
+        self.forget = f"""
+            DELETE FROM {inbox} WHERE consumer = $1::text AND source = $2::text AND event_id = $3::text"""
+        self.outcome = f"""
+            SELECT outcome::text, processed_at FROM {inbox}
+            WHERE consumer = $1::text AND source = $2::text AND event_id = $3::text"""
+        self.expire = f"""
+            WITH old AS (
+                SELECT ctid FROM {inbox}
+                WHERE processed_at < now() - $2::interval AND consumer = $1::text AND outcome NOT IN ('PARKED', 'DEAD')
+                LIMIT $3::int)
+            DELETE FROM {inbox} WHERE ctid = ANY (ARRAY(SELECT ctid FROM old))"""
+        self.expire_barriers = f"""
+            WITH old AS (
+                SELECT ctid FROM {schema}.command_barriers
+                WHERE settled_at < now() - $2::interval AND consumer = $1::text LIMIT $3::int)
+            DELETE FROM {schema}.command_barriers WHERE ctid = ANY (ARRAY(SELECT ctid FROM old))"""
+
+        # -- command barriers (saga and step as $1, $2) ------------------------------------------------------------
+        barriers = f"{schema}.command_barriers"
+        self.barriers = f"""
+            SELECT direction, barred, reply_type, reply_version, reply_topic, reply_source, reply_key, reply
+            FROM {barriers}
+            WHERE saga_id = $1::text AND step = $2::text"""
+        self.set_barrier = f"""
+            INSERT INTO {barriers} (saga_id, step, direction, consumer, barred,
+                                    reply_type, reply_version, reply_topic, reply_source, reply_key, reply)
+            VALUES ($1::text, $2::text, $3::text, $4::text, $5::bool,
+                    $6::text, $7::int, $8::text, $9::text, $10::text, $11::bytea)"""

@@ -1,0 +1,226 @@
+"""One transaction of a consumer: opened, given to handlers through a guarded session, ended by its fence.
+
+The last statement before COMMIT stores the partition's next offset under its fence. No row changed means no commit:
+another member owns the partition, or the transaction is not the one that was begun. It also turns the silent rollback
+of a transaction that a handler left aborted into an error.
+"""
+
+from collections.abc import AsyncIterator, Iterator, Sequence
+from contextlib import asynccontextmanager, contextmanager
+from datetime import timedelta
+from typing import cast
+
+from sqlalchemy.exc import DBAPIError
+from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine, AsyncSession, create_async_engine
+
+from consumers.guard import Guard, GuardedSession, lift_guard, set_guard, watch
+from consumers.statements import Statements
+from surefoot.consumer import HandlerMisuse
+from surefoot.database.connection import CONNECT_TIMEOUT_S, Connection, sqlalchemy_url
+from surefoot.errors import SurefootError
+from surefoot.log.port import TopicPartition
+from surefoot.outbox.entry import Entry
+from surefoot.outbox.session import take
+from surefoot.outbox.write import statement as outbox_statement
+from surefoot.testing.failpoints import failpoint
+
+
+class FenceLost(SurefootError):
+    """The partition has another owner; nothing of the transaction was committed."""
+
+
+class PartFailed(Exception):
+    """A part was rolled back. `culprit` is the record whose handler raised; None if it is not known. `own`: it was not
+    a handler at all, but a statement of ours."""
+
+    def __init__(self, error: BaseException, *, culprit: object | None = None, own: bool = False) -> None:
+        super().__init__(str(error))
+        self.error = error
+        self.culprit = culprit
+        self.own = own
+
+
+@contextmanager
+def own() -> Iterator[None]:
+    """Around what no handler has a part in: a failure in here is not the events' doing."""
+    try:
+        yield
+    except Exception as error:
+        raise PartFailed(error, own=True) from error
+
+
+class Position:
+    """Where a member stands in a partition, and by which right."""
+
+    def __init__(self, consumer: str, where: TopicPartition, fence: int) -> None:
+        self.consumer = consumer
+        self.where = where
+        self.fence = fence
+
+    @property
+    def place(self) -> tuple[str, str, int]:
+        """The parameters most statements begin with."""
+        return self.consumer, self.where.topic, self.where.partition
+
+
+class Unit:
+    """An open transaction."""
+
+    def __init__(self, position: Position, connection: AsyncConnection, sql: Statements) -> None:
+        self.position = position
+        self.sql = sql
+        self.guard = Guard()
+        self._connection = connection
+        self._session: AsyncSession | None = None
+        self._xid = ""
+        self.driver: Connection
+
+    async def begin(self, keys: Sequence[str]) -> frozenset[str]:
+        """Begin; which of these keys have something parked."""
+        with own():
+            await self._connection.begin()
+            # The first statement goes through SQLAlchemy, which sends BEGIN with it; the rest straight to the driver.
+            found = await self._connection.exec_driver_sql(
+                self.sql.begin, (*self.position.place, lock_name(self.position), list(set(keys)))
+            )
+        self._xid, held = cast(tuple[str, list[str]], tuple(found.one()))
+        raw = await self._connection.get_raw_connection()
+        self.driver = cast(Connection, raw.driver_connection)
+        set_guard(self._connection.sync_connection, self.guard)  # type: ignore[arg-type]  # it is open
+        return frozenset(held)
+
+    @property
+    def session(self) -> AsyncSession:
+        if self._session is None:
+            self._session = AsyncSession(
+                self._connection,
+                sync_session_class=GuardedSession,
+                expire_on_commit=False,
+                join_transaction_mode="rollback_only",
+            )
+            cast(GuardedSession, self._session.sync_session).guard = self.guard
+        return self._session
+
+    async def after_handlers(self) -> list[Entry]:
+        """Write what the handlers left in the session; the events they published."""
+        if self._session is None:
+            return []
+        self.guard.check()
+        if self._session.sync_session.get_nested_transaction() is not None:
+            raise HandlerMisuse(
+                "The handler left a savepoint open, so nobody knows whether its work is meant to stay. Use "
+                "`async with tx.session.begin_nested()`, which ends it."
+            )
+        await self._session.flush()
+        self.guard.check()
+        self._still_open()
+        return take(self._session)
+
+    async def publish(self, entries: Sequence[Entry]) -> None:
+        if entries:
+            sql, values = outbox_statement(self.sql.schema, entries)
+            await self.driver.execute(sql, *values)
+
+    async def commit(self, *, next_offset: int | None, ignored: int = 0) -> None:
+        self._still_open()
+        fence = self.position.fence
+        kept = await self.driver.fetchval(self.sql.fence, *self.position.place, fence, next_offset, ignored, self._xid)
+        if kept is None:
+            current = await self.driver.fetchval(self.sql.current_fence, *self.position.place)
+            if current == fence:
+                raise HandlerMisuse("The handler ended the transaction by means of its own: nothing of it was kept.")
+            raise FenceLost(
+                f"{self.position.where.topic}/{self.position.where.partition} has a new owner (fence {current}, ours "
+                f"was {fence}): nothing of the batch was committed, the new owner does it."
+            )
+        await failpoint("consumer.fenced")
+        self._lift()
+        await self._connection.commit()
+
+    async def end(self) -> None:
+        """Roll back what was not committed."""
+        self._lift()
+        if self._session is not None:
+            self._session.sync_session.expunge_all()
+        if self._connection.in_transaction():
+            await self._connection.rollback()
+
+    def _still_open(self) -> None:
+        self.guard.check()
+        if not self.driver.is_in_transaction():
+            raise HandlerMisuse("The transaction was over when the handler returned: nothing of it was kept.")
+
+    def _lift(self) -> None:
+        if self._connection.sync_connection is not None:
+            lift_guard(self._connection.sync_connection)
+
+
+class Database:
+    """The consumer's own connections: as many as there are partitions worked on at once."""
+
+    def __init__(
+        self, url: str, schema: str, *, name: str, size: int, lock_timeout: timedelta, handler_timeout: timedelta
+    ) -> None:
+        self.url = url
+        self.sql = Statements(schema)
+        settings = {
+            "application_name": name[:63],
+            "lock_timeout": _milliseconds(lock_timeout),
+            # A backstop only: whoever takes over a partition ends the transaction of the one before (see positions).
+            "idle_in_transaction_session_timeout": _milliseconds(handler_timeout + timedelta(seconds=30)),
+        }
+        self.engine: AsyncEngine = create_async_engine(
+            sqlalchemy_url(url),
+            pool_size=size,
+            max_overflow=0,
+            pool_timeout=60 * 60,  # a partition waits for its turn as long as it takes
+            connect_args={
+                "server_settings": settings,
+                "timeout": CONNECT_TIMEOUT_S,
+                "command_timeout": handler_timeout.total_seconds(),
+            },
+        )
+        watch(self.engine.sync_engine)
+
+    @asynccontextmanager
+    async def unit(self, position: Position) -> AsyncIterator[Unit]:
+        with own():
+            connection = await self.engine.connect()
+        try:
+            unit = Unit(position, connection, self.sql)
+            try:
+                yield unit
+            finally:
+                await _quietly_end(unit, connection)
+        finally:
+            await connection.close()
+
+    @asynccontextmanager
+    async def driver(self) -> AsyncIterator[Connection]:
+        """A plain connection, without a transaction of SQLAlchemy's around what is done with it."""
+        async with self.engine.connect() as connection:
+            raw = await connection.get_raw_connection()
+            try:
+                yield cast(Connection, raw.driver_connection)
+            except BaseException:
+                await connection.invalidate()  # SQLAlchemy has not seen what went wrong, and would use it again
+                raise
+
+    async def close(self) -> None:
+        await self.engine.dispose()
+
+
+async def _quietly_end(unit: Unit, connection: AsyncConnection) -> None:
+    """A connection that broke cannot be rolled back, and need not be."""
+    try:
+        await unit.end()
+    except (DBAPIError, OSError):
+        await connection.invalidate()
+
+
+def lock_name(position: Position) -> str:
+    return "/".join(str(part) for part in position.place)
+
+
+def _milliseconds(value: timedelta) -> str:
+    return str(int(value.total_seconds() * 1000))

@@ -1,0 +1,291 @@
+"""A partition's loop: it runs the batches read from the log and drains the keys that are parked, one after the other,
+so that the two never race.
+
+A batch that fails is taken again in smaller parts until the failure stands alone. What then happens depends on whose
+fault it is: away (wait, count nothing), contended (again, smaller), transient (park with a rest), permanent (bury).
+"""
+
+import asyncio
+import time
+from collections import deque
+from collections.abc import Callable, Sequence
+
+import structlog
+
+from consumers.batch import Batches
+from consumers.buffer import Buffer
+from consumers.failing import Failing
+from consumers.outside import OutsideCalls
+from consumers.parked_batch import ParkedBatches, Verdict
+from consumers.parking import ParkedRow, Parking
+from consumers.plan import cut
+from consumers.reading import Delivery, Reading, read
+from consumers.settings import ConsumerSettings
+from consumers.unit import Database, FenceLost, PartFailed, Position
+from surefoot.consumer import Consumer
+from surefoot.log.port import StoredRecord, TopicPartition
+from surefoot.testing.failpoints import failpoint
+
+log = structlog.get_logger("surefoot.consumer")
+LOOK_AGAIN_S = 1.0
+"""How long an operator's `parked retry` may go unnoticed."""
+UNCOUNTED_CONTENTIONS = 10
+CONTENTION_PAUSE_S = 0.02
+CHAIN_EVENTS = 100
+"""Parked events of one key taken in one transaction, once the first of them has gone through."""
+
+
+class Worker:
+    def __init__(
+        self,
+        consumer: Consumer,
+        position: Position,
+        *,
+        settings: ConsumerSettings,
+        database: Database,
+        batches: Batches,
+        parked: ParkedBatches,
+        parking: Parking,
+        failing: Failing,
+        slots: asyncio.Semaphore,
+        next_offset: int,
+        on_room: Callable[[TopicPartition], None],
+    ) -> None:
+        self.position = position
+        self.next_offset = next_offset
+        """Up to here everything is committed."""
+        self._consumer = consumer
+        self._settings = settings
+        self._database = database
+        self._batches = batches
+        self._parked = parked
+        self._parking = parking
+        self._failing = failing
+        self._on_room = on_room
+        self._woken = asyncio.Event()
+        self._stopping = asyncio.Event()
+        self._calls = OutsideCalls(position, database, slots, settings.handler_timeout, self._woken.set)
+        self._contentions: dict[int, int] = {}
+        self._look_at = 0.0  # there may be something parked from before
+        self.buffer = Buffer(settings, expected=next_offset)
+        self.is_paused = False
+        """Set by whoever gives it records, when it wants no more."""
+        self.idle = asyncio.Event()
+
+    def give(self, records: Sequence[StoredRecord]) -> None:
+        self.buffer.put(records)
+        self._woken.set()
+        self.idle.clear()
+
+    def stop(self) -> None:
+        """Finish the transaction under way, then end `run`."""
+        self._stopping.set()
+        self._woken.set()
+
+    async def run(self) -> None:
+        """Work until stopped, or until FenceLost."""
+        try:
+            while not self._stopping.is_set():
+                self._woken.clear()
+                worked = await self._finish_calls()
+                worked += await self._drain()
+                batch = self.buffer.take()
+                if self.is_paused and self.buffer.has_room:
+                    self.is_paused = False
+                    self._on_room(self.position.where)
+                if batch:
+                    await failpoint("consumer.polled")
+                    await self._work_off([read(record, self._consumer) for record in batch])
+                elif not worked:
+                    await self._rest()
+            await self._calls.finish(self._settings.handover)
+            await self._finish_calls()
+        finally:
+            await self._calls.cancel()
+
+    async def _rest(self) -> None:
+        if not self.buffer:
+            self.idle.set()
+        pause = max(0.0, self._look_at - time.monotonic())
+        try:
+            async with asyncio.timeout(None if pause == float("inf") else pause):
+                await self._woken.wait()
+        except TimeoutError:
+            return
+
+    # -- from the log ------------------------------------------------------------------------------------------------
+
+    async def _work_off(self, readings: Sequence[Reading]) -> None:
+        parts: deque[Sequence[Reading]] = deque([readings])
+        while parts and not self._stopping.is_set():
+            part = parts.popleft()
+            try:
+                carried = await self._batches.take(self.position, part)
+            except PartFailed as failed:
+                parts.extendleft(reversed(await self._after_failure(part, failed)))
+                continue
+            self._failing.works()
+            self.next_offset = part[-1].record.offset + 1
+            if carried.parked:
+                self._look_at = 0.0
+
+    async def _after_failure(self, part: Sequence[Reading], failed: PartFailed) -> list[Sequence[Reading]]:
+        """What to take again, and in which parts."""
+        kind = await self._failing.judge(failed, self._stopping)
+        if kind == "away":
+            return [part]
+        if len(part) > 1:
+            at = None
+            if kind != "contended" and failed.culprit is not None:
+                at = next(n for n, reading in enumerate(part) if reading is failed.culprit)
+            return [part[where] for where in cut(len(part), at)]
+        reading = part[0]
+        if kind == "contended" and self._not_yet_counted(reading.record.offset):
+            await asyncio.sleep(CONTENTION_PAUSE_S)
+            return [part]
+        if not isinstance(reading, Delivery):
+            raise failed.error  # no handler was involved: a defect of ours, or of the tables
+        await self._park(reading, failed.error, permanent=kind == "permanent")
+        return []
+
+    async def _park(self, reading: Delivery, error: BaseException, *, permanent: bool) -> None:
+        while True:
+            try:
+                verdict = await self._parked.failed_first(self.position, reading, error, permanent=permanent)
+                break
+            except FenceLost:
+                raise
+            except Exception as trouble:
+                await self._failing.own_trouble(trouble, self._stopping)
+        self._contentions.pop(reading.record.offset, None)
+        self.next_offset = reading.record.offset + 1
+        self._look_at = 0.0
+        await self._failing.tell(reading, self.position, verdict, attempts=1)
+
+    def _not_yet_counted(self, offset: int) -> bool:
+        """A single event's deadlocks and lock timeouts count from the tenth."""
+        self._contentions[offset] = self._contentions.get(offset, 0) + 1
+        return self._contentions[offset] < UNCOUNTED_CONTENTIONS
+
+    # -- parked ------------------------------------------------------------------------------------------------------
+
+    async def _drain(self) -> int:
+        """Try what is due, as far as one turn goes; how many there were."""
+        if time.monotonic() < self._look_at:
+            return 0
+        try:
+            async with self._database.driver() as driver:
+                under_way = self._calls.under_way()
+                rows = await self._parking.due(
+                    driver, self.position, under_way=under_way, at_most=self._settings.drain_events
+                )
+                wait_s = await self._parking.next_due_s(driver, self.position, under_way=under_way)
+            self._failing.works()
+        except Exception as trouble:
+            await self._failing.own_trouble(trouble, self._stopping)
+            return 1
+        self._look_at = float("inf") if wait_s is None else time.monotonic() + min(LOOK_AGAIN_S, max(0.0, wait_s))
+        tried = 0
+        for row in rows:
+            if self._stopping.is_set():
+                break
+            tried += await self._turn(row)
+        if rows and not tried:
+            self._look_at = time.monotonic() + 0.05  # every slot for outside calls is taken
+        return tried
+
+    async def _turn(self, row: ParkedRow) -> int:
+        reading = read(row.record, self._consumer)
+        if row.state == "CALLING" and isinstance(reading, Delivery):
+            if not self._calls.has_room():
+                return 0
+            self._calls.start(row, reading)
+            return 1
+        if await self._attempt(row, reading) and row.holds:
+            await self._follow(row)
+        self._look_at = 0.0
+        return 1
+
+    async def _attempt(self, row: ParkedRow, reading: Reading) -> bool:
+        """Try one; whether it is off the parking table."""
+        try:
+            drained = await self._parked.take(self.position, [(row, reading)])
+        except PartFailed as failed:
+            await self._after_parked_failure(row, reading, failed)
+            return False
+        self._failing.works()
+        return bool(drained.resolved)
+
+    async def _follow(self, row: ParkedRow) -> None:
+        """The rest of its key, many at a time. If one of them fails, the next turn takes them one by one again."""
+        at_most = min(CHAIN_EVENTS, self._settings.drain_events)
+        while not self._stopping.is_set():
+            try:
+                async with self._database.driver() as driver:
+                    rows = await self._parking.behind(driver, self.position, row, at_most)
+                if not rows:
+                    return
+                drained = await self._parked.take(
+                    self.position, [(one, read(one.record, self._consumer)) for one in rows]
+                )
+            except FenceLost:
+                raise
+            except Exception:
+                return
+            if len(drained.resolved) < at_most:
+                return
+
+    async def _after_parked_failure(self, row: ParkedRow, reading: Reading, failed: PartFailed) -> None:
+        kind = await self._failing.judge(failed, self._stopping)
+        if kind == "away" or not isinstance(reading, Delivery):
+            return  # it stays due
+        if kind == "contended" and self._not_yet_counted(row.log_offset):
+            await asyncio.sleep(CONTENTION_PAUSE_S)
+            return
+        await self._fail(row, reading, failed.error, permanent=kind == "permanent")
+
+    async def _fail(self, row: ParkedRow, reading: Delivery, error: BaseException, *, permanent: bool) -> None:
+        verdict: Verdict | None = None
+        while verdict is None:
+            try:
+                verdict = await self._parked.failed_again(self.position, row, reading, error, permanent=permanent)
+            except FenceLost:
+                raise
+            except Exception as trouble:
+                await self._failing.own_trouble(trouble, self._stopping)
+        self._contentions.pop(row.log_offset, None)
+        self._look_at = 0.0
+        await self._failing.tell(reading, self.position, verdict, attempts=row.attempts + 1)
+
+    # -- outside calls -----------------------------------------------------------------------------------------------
+
+    async def _finish_calls(self) -> int:
+        ended = self._calls.ended()
+        for called in ended:
+            self._look_at = 0.0
+            row, delivery, error = called.row, called.delivery, called.error
+            if isinstance(error, FenceLost):
+                raise error
+            if error is None:
+                try:
+                    await self._parked.finish(self.position, row, delivery, called.result)
+                    self._failing.works()
+                    continue
+                except PartFailed as failed:
+                    error = failed.error
+                    kind = await self._failing.judge(failed, self._stopping)
+            else:
+                kind = await self._failing.judge_call(error)
+            if kind in ("away", "contended"):
+                await self._put_off(row)
+            else:
+                await self._fail(row, delivery, error, permanent=kind == "permanent")
+        return len(ended)
+
+    async def _put_off(self, row: ParkedRow) -> None:
+        try:
+            await self._parked.put_off(self.position, row, self._failing.call_rest_s())
+        except FenceLost:
+            raise
+        except Exception as trouble:
+            await self._failing.own_trouble(trouble, self._stopping)

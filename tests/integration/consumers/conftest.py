@@ -1,0 +1,36 @@
+"""Fixtures of the consumer tests: a database with a table of effects, the Postgres log, a topic, relays where needed."""
+
+from collections.abc import AsyncIterator
+
+import asyncpg
+import pytest
+
+from surefoot.log.postgres import PostgresLog
+from tests.consuming import create_topics
+from tests.events import things_on
+
+EFFECTS = """
+    CREATE TABLE effects (n bigint GENERATED ALWAYS AS IDENTITY, event_id text, key text, number int);
+"""
+
+
+@pytest.fixture
+async def connection(database_url: str) -> AsyncIterator[asyncpg.Connection]:
+    connection = await asyncpg.connect(database_url)
+    await connection.execute(EFFECTS)
+    yield connection
+    await connection.close()
+
+
+@pytest.fixture
+async def log(database_url: str) -> AsyncIterator[PostgresLog]:
+    log = PostgresLog(database_url)
+    yield log
+    await log.close()
+
+
+@pytest.fixture
+async def topic(log: PostgresLog, topic_name: str) -> AsyncIterator[str]:
+    await create_topics(log, topic_name, "saga.replies", "dlq.outcomes")
+    with things_on(topic_name):
+        yield topic_name
