@@ -5,10 +5,10 @@ BIN    := $(VENV)/bin
 READY  := $(VENV)/.ready
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo up test test-fast lint format bench bench-relay soak kafka clean
+.PHONY: help install demo up test test-fast lint format bench bench-relay bench-consume soak kafka clean
 
 help: ## List the targets
-	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  \033[1m%-12s\033[0m %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  \033[1m%-13s\033[0m %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 $(READY): pyproject.toml constraints.txt
 	@test -n "$(PYTHON)" || { echo "Surefoot needs Python 3.11 or newer on the PATH; install it, or say make PYTHON=/path/to/python3.11"; exit 2; }
@@ -43,10 +43,13 @@ format: $(READY) ## Put the code in shape
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
-bench: bench-relay ## Every benchmark
+bench: bench-relay bench-consume ## Every benchmark
 
 bench-relay: $(READY) ## The relay beside a textbook worker and a bare producer, on Kafka
 	$(BIN)/python -m bench.relay
+
+bench-consume: $(READY) ## The consumer runtime beside a textbook consumer and a bare batch loop, on Kafka
+	$(BIN)/python -m bench.consume
 
 soak: $(READY) ## The crash and order tests at full size, for a long while
 	SUREFOOT_SOAK=1 $(BIN)/python -m pytest tests/crash --timeout 3600
