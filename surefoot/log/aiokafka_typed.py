@@ -1,4 +1,5 @@
 """aiokafka, typed. The one module that imports it: everything else uses the protocols and factories below.
+(Beside it only `aiokafka_headers`, a mend of its reader, which is put in place here.)
 
 It also keeps, in one place, what we know about aiokafka's inside (0.14, pinned): how to let a producer go without
 waiting for batches that may never be acknowledged, and when a batch's bytes are on the wire.
@@ -19,9 +20,11 @@ from aiokafka.admin.config_resource import ConfigResource, ConfigResourceType
 from aiokafka.coordinator.assignors.sticky.sticky_assignor import StickyPartitionAssignor
 from aiokafka.producer.message_accumulator import BatchBuilder
 from aiokafka.protocol.metadata import MetadataRequest
+from aiokafka.protocol.offset import OffsetRequest
 
+from surefoot.log.aiokafka_headers import read_any_header_names
 from surefoot.log.kafka_settings import KafkaSettings
-from surefoot.log.port import StoredRecord
+from surefoot.log.port import Headers, StoredRecord
 
 KafkaError = kafka_errors.KafkaError
 CommitFailed = kafka_errors.CommitFailedError
@@ -40,6 +43,7 @@ class InvalidRecord(kafka_errors.BrokerResponseError):  # type: ignore[misc]  # 
 
 
 kafka_errors.kafka_errors[InvalidRecord.errno] = InvalidRecord
+read_any_header_names()
 
 
 class Appended(Protocol):
@@ -49,7 +53,7 @@ class Appended(Protocol):
 
 class Batch(Protocol):
     def append(
-        self, *, timestamp: int | None, key: bytes | None, value: bytes | None, headers: list[tuple[str, bytes]]
+        self, *, timestamp: int | None, key: bytes | None, value: bytes | None, headers: list[tuple[str, bytes | None]]
     ) -> Appended | None: ...
 
     def size(self) -> int: ...
@@ -70,7 +74,7 @@ class Message(Protocol):
     timestamp: int
     key: bytes | None
     value: bytes | None
-    headers: Sequence[tuple[str, bytes]]
+    headers: Headers
 
 
 class Consumer(Protocol):
@@ -82,7 +86,9 @@ class Consumer(Protocol):
 
     async def stop(self) -> None: ...
 
-    async def getmany(self, *, timeout_ms: int, max_records: int) -> Mapping[tuple[str, int], Sequence[Message]]: ...
+    async def getmany(
+        self, *partitions: Any, timeout_ms: int, max_records: int
+    ) -> Mapping[tuple[str, int], Sequence[Message]]: ...
 
     async def commit(self, offsets: Mapping[Any, int]) -> None: ...
 
@@ -93,8 +99,6 @@ class Consumer(Protocol):
     def pause(self, *partitions: Any) -> None: ...
 
     def resume(self, *partitions: Any) -> None: ...
-
-    async def end_offsets(self, partitions: Sequence[Any]) -> Mapping[tuple[str, int], int]: ...
 
 
 class Admin(Protocol):
@@ -202,14 +206,18 @@ def new_consumer(settings: KafkaSettings, group: str | None, *, max_fetch_bytes:
     return cast(Consumer, consumer)
 
 
-async def read(consumer: Consumer, timeout_s: float, max_records: int) -> Mapping[tuple[str, int], Sequence[Message]]:
-    """`getmany`, which by itself waits without end while a rebalance is going on.
+async def read(
+    consumer: Consumer, timeout_s: float, max_records: int, partitions: Iterable[tuple[str, int]] | None = None
+) -> Mapping[tuple[str, int], Sequence[Message]]:
+    """`getmany` of these partitions, or of all, which by itself waits without end while a rebalance is going on.
 
     It also loses count of its callers when it is cancelled or fails, and then never again notices that nobody polls."""
     inside = cast(Any, consumer)
+    # No partition is how aiokafka says all of them, and one that nobody has is how we say none.
+    some = () if partitions is None else [kafka_partition(*one) for one in partitions] or [kafka_partition("", -1)]
     try:
         async with asyncio.timeout(timeout_s + _REBALANCE_GRACE_S):
-            return await consumer.getmany(timeout_ms=int(timeout_s * 1000), max_records=max_records)
+            return await consumer.getmany(*some, timeout_ms=int(timeout_s * 1000), max_records=max_records)
     except TimeoutError:
         return {}
     finally:
@@ -218,15 +226,8 @@ async def read(consumer: Consumer, timeout_s: float, max_records: int) -> Mappin
 
 
 def stored(message: Message) -> StoredRecord:
-    return StoredRecord(
-        message.topic,
-        message.partition,
-        message.offset,
-        message.timestamp,
-        message.key,
-        message.value,
-        message.headers,
-    )
+    one = message
+    return StoredRecord(one.topic, one.partition, one.offset, one.timestamp, one.key, one.value, one.headers)
 
 
 async def stop_consumer(consumer: Consumer, patience: timedelta) -> None:
@@ -283,3 +284,13 @@ async def topic_metadata(admin: Admin, names: Sequence[str]) -> Sequence[Mapping
     inside = cast(Any, admin)
     response = await inside._send_request(MetadataRequest(list(names), allow_auto_topic_creation=False))
     return cast(Sequence[Mapping[str, Any]], response.to_object()["topics"])
+
+
+async def list_offsets(
+    admin: Admin, leader: int, topic: str, partitions: Sequence[int], which: int
+) -> Mapping[int, tuple[int, int]]:
+    """What a leader answers about each of its partitions: an error code (0 if all is well) and the offset."""
+    question = OffsetRequest(-1, 0, [(topic, [(partition, which) for partition in partitions])])
+    response = await cast(Any, admin)._send_request(question, leader)
+    [(_, answers)] = response.topics
+    return {partition: (code, offset) for partition, code, _, offset in answers}

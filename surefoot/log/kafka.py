@@ -1,12 +1,9 @@
 """The event log on Kafka: the production adapter of `surefoot.log.port`."""
 
-import asyncio
 from collections.abc import Mapping, Sequence
 
 from surefoot.errors import ConfigurationError
-from surefoot.log.aiokafka_typed import KafkaError, kafka_partition, new_consumer, stop_consumer
-from surefoot.log.kafka_client import KafkaClient
-from surefoot.log.kafka_failures import unavailable
+from surefoot.log.kafka_client import END, FIRST, KafkaClient
 from surefoot.log.kafka_publisher import KafkaPublisher
 from surefoot.log.kafka_reader import KafkaReader
 from surefoot.log.kafka_settings import KafkaSettings
@@ -66,20 +63,11 @@ class KafkaLog:
     async def create(self, topics: Sequence[TopicSpec]) -> None:
         await self._client.create(topics)
 
+    async def first_offsets(self, topic: str) -> Mapping[TopicPartition, int]:
+        return await self._client.offsets(topic, FIRST)
+
     async def end_offsets(self, topic: str) -> Mapping[TopicPartition, int]:
-        found = (await self._client.topics([topic])).get(topic)
-        if found is None:
-            return {}
-        consumer = new_consumer(self.settings, None)
-        try:
-            async with asyncio.timeout(self.settings.request_timeout.total_seconds()):
-                await consumer.start()
-                ends = await consumer.end_offsets([kafka_partition(topic, n) for n in range(found.spec.partitions)])
-        except (KafkaError, OSError) as error:
-            raise unavailable(error, self.settings, f"asking for the end of {topic}") from error
-        finally:
-            await stop_consumer(consumer, self.settings.request_timeout)
-        return {TopicPartition(*where): offset for where, offset in ends.items()}
+        return await self._client.offsets(topic, END)
 
     async def expire(self) -> int:
         return 0  # Kafka does it by itself

@@ -1,17 +1,38 @@
-"""Asking Kafka about topics, and making them. Promises an answer or LogUnavailable within the request timeout."""
+"""Asking Kafka about topics and their offsets, and making topics.
+
+Promises an answer, or LogUnavailable, within the request timeout."""
 
 import asyncio
 import contextlib
+from collections import defaultdict
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import TypeVar
 
 from surefoot.errors import ConfigurationError, LogUnavailable
-from surefoot.log.aiokafka_typed import Admin, KafkaError, new_admin, new_topic, topic_config_question, topic_metadata
-from surefoot.log.kafka_failures import NO_SUCH_TOPIC, TopicNotReady, is_transient, topics_unusable, unavailable
+from surefoot.log.aiokafka_typed import (
+    Admin,
+    KafkaError,
+    list_offsets,
+    new_admin,
+    new_topic,
+    topic_config_question,
+    topic_metadata,
+)
+from surefoot.log.kafka_failures import (
+    LEADER_MOVED,
+    NO_SUCH_TOPIC,
+    TopicNotReady,
+    is_transient,
+    topics_unusable,
+    unavailable,
+)
 from surefoot.log.kafka_settings import KafkaSettings
-from surefoot.log.port import TopicSpec
+from surefoot.log.port import TopicPartition, TopicSpec
+
+FIRST, END = -2, -1
+"""Which offset of a partition is asked for, as Kafka's protocol has it."""
 
 BATCH_OVERHEAD_BYTES = 512
 """`max.message.bytes` bounds a whole record batch. A batch of one record adds, to the bytes of key, value and headers,
@@ -48,6 +69,13 @@ class KafkaClient:
         if not names:
             return {}
         return await self._ask("asking about topics", lambda admin: _describe(admin, names, self._settings))
+
+    async def offsets(self, topic: str, which: int) -> Mapping[TopicPartition, int]:
+        """The FIRST offset of each partition, or its END; none if there is no such topic.
+
+        On the connections that are open already: a consumer asks at every assignment."""
+        doing = f"asking for the offsets of {topic}"
+        return await self._ask(doing, lambda admin: _offsets(admin, topic, which, self._settings))
 
     async def create(self, topics: Sequence[TopicSpec]) -> None:
         """Create what is missing; return when all of them have leaders, so that the next send finds them."""
@@ -137,6 +165,27 @@ async def _describe(admin: Admin, names: Sequence[str], settings: KafkaSettings)
             elif code == 0:
                 configs[name] = {entry[0]: entry[1] for entry in entries if entry[1] is not None}
     return {name: _topic(answers[name]["partitions"], told, name) for name, told in configs.items()}
+
+
+async def _offsets(admin: Admin, topic: str, which: int, settings: KafkaSettings) -> dict[TopicPartition, int]:
+    while True:
+        [metadata] = await topic_metadata(admin, [topic])
+        if metadata["error_code"] in NO_SUCH_TOPIC:
+            return {}
+        if metadata["error_code"] != 0:
+            raise topics_unusable({topic: metadata["error_code"]}, settings)
+        led: dict[int, list[int]] = defaultdict(list)
+        for part in metadata["partitions"]:
+            led[part["leader"]].append(part["partition"])
+        if led and min(led) >= 0:
+            questions = (list_offsets(admin, leader, topic, partitions, which) for leader, partitions in led.items())
+            found = {number: told for answer in await asyncio.gather(*questions) for number, told in answer.items()}
+            failed = {code for code, _ in found.values() if code != 0}
+            if not failed:
+                return {TopicPartition(topic, number): offset for number, (_, offset) in found.items()}
+            if failed - LEADER_MOVED:
+                raise topics_unusable({topic: min(failed - LEADER_MOVED)}, settings)
+        await asyncio.sleep(_LEADER_POLL_S)  # a leader is being elected: whoever asked us bounds the wait
 
 
 def _topic(partitions: Sequence[Mapping[str, int]], told: Mapping[str, str], name: str) -> KafkaTopic:

@@ -23,6 +23,8 @@ _RECORDS_FAULT: dict[int, Refusal] = {
 }
 NO_SUCH_TOPIC = frozenset({3, 17})
 """UNKNOWN_TOPIC_OR_PARTITION, INVALID_TOPIC_EXCEPTION. Every other code leaves open whether the topic exists."""
+LEADER_MOVED = frozenset({3, 5, 6})
+"""From a partition's leader: UNKNOWN_TOPIC_OR_PARTITION, LEADER_NOT_AVAILABLE, NOT_LEADER: it is another, or soon."""
 _TOPIC_NOT_ALLOWED = 29  # TOPIC_AUTHORIZATION_FAILED
 _NOT_ALLOWED = {_TOPIC_NOT_ALLOWED, 30, 31, 53, 58}  # topic, group, cluster, transactional id, SASL
 _SEQUENCE = {45, 47, 59}  # OUT_OF_ORDER_SEQUENCE_NUMBER, INVALID_PRODUCER_EPOCH, UNKNOWN_PRODUCER_ID

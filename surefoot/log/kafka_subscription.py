@@ -4,6 +4,8 @@ Rebalances are eager (aiokafka has no cooperative one): all partitions are revok
 sticky assignor so that most stay where they are. `poll` never fails because of one. New partitions are paused until
 `poll` has called `on_assigned` for them, so no record arrives before its owner is ready; if that fails, the next `poll`
 tries again. `on_revoked` is called as soon as Kafka takes partitions back, and waited for (up to the session timeout).
+A partition that our caller paused is not paused in aiokafka, which would throw away what it has fetched, and later wait
+for the answer about all other partitions (half a second) before it fetches that again. It is left out of what is asked.
 """
 
 import asyncio
@@ -30,6 +32,7 @@ from surefoot.log.port import Rebalanced, StoredRecord, TopicPartition
 _NONE: frozenset[TopicPartition] = frozenset()
 _LOOK_UP_S = 0.2
 """However long a poll waits, it looks up this often for partitions that came meanwhile and are still unannounced."""
+_AFTER_FAILURE_S = 0.02
 
 
 class KafkaSubscription:
@@ -47,8 +50,9 @@ class KafkaSubscription:
         self._on_assigned = on_assigned
         self._on_revoked = on_revoked
         self._consumer = new_consumer(settings, group, max_fetch_bytes=max_fetch_bytes)
-        self._assigned = self._coming = _NONE
+        self._assigned = self._coming = self._paused = _NONE
         self._moving = asyncio.Lock()
+        self._looking: asyncio.Timeout | None = None
         self._failed: Exception | None = None
 
     async def join(self, topics: Sequence[str]) -> None:
@@ -78,7 +82,7 @@ class KafkaSubscription:
                 await self._welcome()
             left_s = max(0.0, deadline - time.monotonic())
             found = await self._read(min(left_s, _LOOK_UP_S), max_records)
-            if found or left_s <= _LOOK_UP_S:
+            if found or time.monotonic() >= deadline:
                 return found
 
     async def commit(self, next_offsets: Mapping[TopicPartition, int]) -> None:
@@ -106,6 +110,14 @@ class KafkaSubscription:
             raise LeaseLost(f"{where.topic}/{where.partition} is not assigned to us (any more): nothing to seek in.")
         self._consumer.seek(kafka_partition(*where), offset)
 
+    def pause(self, partitions: Iterable[TopicPartition]) -> None:
+        self._paused |= (self._assigned | self._coming).intersection(partitions)
+        self._look_anew()
+
+    def resume(self, partitions: Iterable[TopicPartition]) -> None:
+        self._paused = self._paused.difference(partitions)
+        self._look_anew()
+
     async def close(self) -> None:
         try:
             await self._go(self._assigned)
@@ -114,13 +126,32 @@ class KafkaSubscription:
         self._raise_failure()
 
     async def _read(self, timeout_s: float, max_records: int) -> Mapping[TopicPartition, Sequence[StoredRecord]]:
+        wanted = self._assigned - self._paused if self._paused else None
         try:
-            found = await read(self._consumer, timeout_s, max_records)
+            async with asyncio.timeout(None) as self._looking:
+                found = await read(self._consumer, timeout_s, max_records, wanted)
+        except TimeoutError:
+            return {}  # `_look_anew`
         except (KafkaError, OSError) as error:
             if is_transient(error):
-                return {}  # a leader moved, a broker left: the consumer finds its way by itself
+                # A leader moved, a broker left: the consumer finds its way by itself, if we let others have their turn.
+                await asyncio.sleep(min(timeout_s, _AFTER_FAILURE_S))
+                return {}
             raise unavailable(error, self._settings, f"reading for the group {self._group}") from error
-        return {TopicPartition(*where): [stored(one) for one in messages] for where, messages in found.items()}
+        finally:
+            self._looking = None
+        for where in self._paused.intersection(found):  # paused since we asked: they are to come again
+            self._consumer.seek(kafka_partition(*where), found[where][0].offset)
+        return {
+            TopicPartition(*where): [stored(one) for one in messages]
+            for where, messages in found.items()
+            if where not in self._paused
+        }
+
+    def _look_anew(self) -> None:
+        """What a poll that is waiting wants has changed."""
+        if self._looking is not None and not self._looking.expired():
+            self._looking.reschedule(asyncio.get_running_loop().time())
 
     def _raise_failure(self) -> None:
         failed, self._failed = self._failed, None
@@ -135,6 +166,7 @@ class KafkaSubscription:
     async def _welcome(self) -> None:
         async with self._moving:
             coming = self._coming
+            self._paused -= coming  # in an earlier time with us, or by an `on_assigned` that failed
             if coming and self._on_assigned is not None:
                 await self._on_assigned(coming)
             # What was taken back meanwhile is being waited for by `_go`, which has the next turn.

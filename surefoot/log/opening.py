@@ -3,10 +3,17 @@
 from surefoot.database.schema import DEFAULT_SCHEMA
 from surefoot.errors import ConfigurationError
 from surefoot.log.kafka_settings import KafkaSettings
+from surefoot.log.log_settings import LogSettings
 from surefoot.log.port import EventLog
 
 
-def open_log(kafka: KafkaSettings | None, database_url: str | None, schema: str = DEFAULT_SCHEMA) -> EventLog:
+def open_log(
+    kafka: KafkaSettings | None,
+    database_url: str | None,
+    schema: str = DEFAULT_SCHEMA,
+    settings: LogSettings | None = None,
+) -> EventLog:
+    """`settings` of the log in the database; those in the environment, if left out."""
     # Imported when needed: whoever uses one log does not load the other's driver.
     if kafka is not None:
         from surefoot.log.kafka import KafkaLog
@@ -15,5 +22,5 @@ def open_log(kafka: KafkaSettings | None, database_url: str | None, schema: str 
     if database_url is not None:
         from surefoot.log.postgres import PostgresLog
 
-        return PostgresLog(database_url, schema)
+        return PostgresLog(database_url, schema, lease=(settings or LogSettings()).lease)
     raise ConfigurationError("No event log: set SUREFOOT_KAFKA to a broker's address, or give the URL of a database.")

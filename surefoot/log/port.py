@@ -4,12 +4,13 @@ Two adapters stand behind it, `surefoot.log.kafka` and `surefoot.log.postgres`; 
 `tests/contract` holds both to what is written here. Nothing above this line knows which one it talks to.
 """
 
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import Literal, NamedTuple, Protocol
 
-Headers = Sequence[tuple[str, bytes]]
+Headers = Sequence[tuple[str, bytes | None]]
+"""Names and values, in order; a name may come twice. None is Kafka's null, which is not an empty value."""
 
 Refusal = Literal["too_large", "unknown_topic", "rejected"]
 """Why a log will never take this record as it is: the record's own fault, not the log's."""
@@ -102,7 +103,18 @@ class Subscription(Protocol):
 
     async def committed(self, where: TopicPartition) -> int | None: ...
 
-    async def seek(self, where: TopicPartition, offset: int) -> None: ...
+    async def seek(self, where: TopicPartition, offset: int) -> None:
+        """Go on at this offset; in `on_assigned`, too. Raises LeaseLost if the partition is no longer ours."""
+
+    def pause(self, partitions: Iterable[TopicPartition]) -> None:
+        """Give no records of these until they are resumed, nor from a `poll` that waits already. Nothing is lost.
+
+        A partition that is not ours (any more) is passed over. It ends with the assignment: one that comes, or comes
+        back, is not paused. Polling goes on meanwhile, also when all are paused: whoever does not poll may be taken
+        for dead."""
+
+    def resume(self, partitions: Iterable[TopicPartition]) -> None:
+        """Give records of these again, from where they were paused (or sought) on; those not paused are passed over."""
 
     async def close(self) -> None:
         """Leave the group at once, so that the others need not wait for a timeout."""
@@ -140,8 +152,11 @@ class EventLog(Protocol):
     async def create(self, topics: Sequence[TopicSpec]) -> None:
         """Create topics; one that exists is left as it is."""
 
+    async def first_offsets(self, topic: str) -> Mapping[TopicPartition, int]:
+        """The oldest offset each partition still has; where it ends, if it has none. Nothing for an unknown topic."""
+
     async def end_offsets(self, topic: str) -> Mapping[TopicPartition, int]:
-        """The offset the next record of each partition will get."""
+        """The offset the next record of each partition will get. Nothing for an unknown topic."""
 
     async def expire(self) -> int:
         """Remove records past their topic's retention; how many. A log that does so by itself answers 0."""

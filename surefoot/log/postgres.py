@@ -30,7 +30,10 @@ class PostgresLog:
         """`lease`: a member that is silent for this long loses its partitions. `max_poll_interval`: a reader looks for
         records at least this often, whatever happens to notifications."""
         if lease < SHORTEST_LEASE:
-            raise ConfigurationError(f"A lease of {lease} is too short to be renewed in time: take 300 ms at least.")
+            raise ConfigurationError(
+                f"The log's lease of {lease} is too short to be renewed in time: take 300 ms at least "
+                "(SUREFOOT_LOG_LEASE=PT0.3S)."
+            )
         self._url = url
         self._schema = checked_schema(schema)
         self._lease = lease
@@ -78,6 +81,9 @@ class PostgresLog:
 
     async def create(self, topics: Sequence[TopicSpec]) -> None:
         await self._topics.create(topics)
+
+    async def first_offsets(self, topic: str) -> Mapping[TopicPartition, int]:
+        return await self._topics.first_offsets(topic)
 
     async def end_offsets(self, topic: str) -> Mapping[TopicPartition, int]:
         return await self._topics.end_offsets(topic)

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 
 from surefoot.database.connection import Connection, Row
 from surefoot.errors import SurefootError
-from surefoot.log.port import StoredRecord, TopicPartition
+from surefoot.log.port import Headers, StoredRecord, TopicPartition
 
 
 class RecordsGone(SurefootError):
@@ -60,7 +60,7 @@ def _stored(row: Row) -> StoredRecord:
     return StoredRecord(row[0], row[1], row[3], row[4], row[5], row[6], _headers(row[7], row[8]))
 
 
-def _headers(names: Sequence[str], values: Sequence[bytes]) -> tuple[tuple[str, bytes], ...]:
+def _headers(names: Sequence[str], values: Sequence[bytes | None]) -> Headers:
     return tuple(zip(names, values, strict=True))
 
 

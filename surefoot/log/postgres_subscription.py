@@ -7,7 +7,7 @@ partitions that were announced by `on_assigned` and whose lease is valid.
 
 import asyncio
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import timedelta
 
 from surefoot.errors import LeaseLost
@@ -45,6 +45,7 @@ class PostgresSubscription:
         self._statement = read_statement(schema)
         self._woken = asyncio.Event()
         self._positions: dict[TopicPartition, int] = {}
+        self._paused: set[TopicPartition] = set()
         self._pause_s = FIRST_PAUSE_S
         self._asleep = False
         self._turn = 0
@@ -102,9 +103,16 @@ class PostgresSubscription:
             return await self._offsets.committed(connection, where)
 
     async def seek(self, where: TopicPartition, offset: int) -> None:
-        if where not in self._membership.announced() and where not in self._membership.coming():
+        if where not in self._ours():
             raise LeaseLost(f"{where.topic}/{where.partition} is not assigned to us (any more): nothing to seek in.")
         self._positions[where] = offset
+        self._woken.set()
+
+    def pause(self, partitions: Iterable[TopicPartition]) -> None:
+        self._paused |= self._ours().intersection(partitions)
+
+    def resume(self, partitions: Iterable[TopicPartition]) -> None:
+        self._paused.difference_update(partitions)
         self._woken.set()
 
     async def close(self) -> None:
@@ -118,11 +126,18 @@ class PostgresSubscription:
         for where in coming:
             async with self._line.use() as connection:
                 self._positions[where] = await self._offsets.start(connection, where)
+        self._paused -= coming  # in an earlier time with us, or by an `on_assigned` that failed
         if self._on_assigned is not None:
             await self._on_assigned(coming)
 
+    def _ours(self) -> frozenset[TopicPartition]:
+        return self._membership.coming().union(self._membership.announced())
+
+    def _wanted(self) -> set[TopicPartition]:
+        return self._membership.owned().keys() - self._paused
+
     async def _read(self, max_records: int) -> dict[TopicPartition, list[StoredRecord]]:
-        owned = sorted(self._membership.owned())
+        owned = sorted(self._wanted())
         if not owned:
             return {}
         # Each time another partition is first, so that a busy one does not starve the others.
@@ -130,22 +145,28 @@ class PostgresSubscription:
         asked = {where: self._positions[where] for where in owned[self._turn :] + owned[: self._turn]}
         async with self._line.use() as connection:
             found = await read_records(connection, self._statement, asked, max_records)
-        # Meanwhile a partition may have been taken from us, or the caller may have sought elsewhere.
-        still = self._membership.owned()
+        # Meanwhile a partition may have been taken from us, or the caller may have paused it or sought elsewhere.
+        still = self._wanted()
         kept = {one: found[one] for one in found if one in still and self._positions[one] == asked[one]}
         for where, records in kept.items():
             self._positions[where] = records[-1].offset + 1
         return kept
 
     async def _rest(self, left_s: float) -> None:
-        if self._pause_s >= DROWSY_PAUSE_S and not self._asleep:
+        pause_s = self._pause_s
+        announced = self._membership.announced().keys()
+        if announced and announced <= self._paused:
+            # Nothing is wanted: `resume` wakes us, or what comes. Writers need not, so let them notify nobody.
+            await self._stay_awake()
+            pause_s = self._longest_pause_s
+        elif self._pause_s >= DROWSY_PAUSE_S and not self._asleep:
             # Then one more look at once, and one after a short pause: a writer that asked who sleeps just before this
             # notifies nobody, and commits a moment later.
             await self._membership.set_asleep(True)
             self._asleep = True
             return
         try:
-            async with asyncio.timeout(min(left_s, self._pause_s)):
+            async with asyncio.timeout(min(left_s, pause_s)):
                 await self._woken.wait()
         except TimeoutError:
             self._pause_s = min(self._pause_s * 2, self._longest_pause_s)

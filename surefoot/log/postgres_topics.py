@@ -1,4 +1,4 @@
-"""The topics of the Postgres log: what there is, making more, where they end, and removing what is past retention."""
+"""The topics of the Postgres log: what there is, making more, where they begin and end, and what is past retention."""
 
 from collections.abc import Mapping, Sequence
 from datetime import timedelta
@@ -40,10 +40,11 @@ class PostgresTopics:
                     self._sql["create"], topic.name, topic.partitions, retention, topic.max_record_bytes
                 )
 
+    async def first_offsets(self, topic: str) -> Mapping[TopicPartition, int]:
+        return await self._bounds(topic, "first_offset")
+
     async def end_offsets(self, topic: str) -> Mapping[TopicPartition, int]:
-        async with self._line.use() as connection:
-            rows = await connection.fetch(self._sql["ends"], topic)
-        return {TopicPartition(topic, row["partition"]): row["next_offset"] for row in rows}
+        return await self._bounds(topic, "next_offset")
 
     async def expire(self) -> int:
         """Delete what is past its topic's retention. Cheap when nothing is: one look at each partition's oldest."""
@@ -53,6 +54,11 @@ class PostgresTopics:
         for row in due:
             removed += await self._expire(TopicPartition(row["topic"], row["partition"]))
         return removed
+
+    async def _bounds(self, topic: str, column: str) -> Mapping[TopicPartition, int]:
+        async with self._line.use() as connection:
+            rows = await connection.fetch(self._sql["bounds"], topic)
+        return {TopicPartition(topic, row["partition"]): row[column] for row in rows}
 
     async def _expire(self, where: TopicPartition) -> int:
         removed = 0
@@ -78,7 +84,7 @@ def _statements(schema: str) -> dict[str, str]:
                 ON CONFLICT DO NOTHING RETURNING topic, partitions)
             INSERT INTO {partitions} (topic, partition)
                 SELECT topic, n FROM made, generate_series(0, made.partitions - 1) AS n""",
-        "ends": f"SELECT partition, next_offset FROM {partitions} WHERE topic = $1",
+        "bounds": f"SELECT partition, first_offset, next_offset FROM {partitions} WHERE topic = $1",
         # From first_offset on, not from the start of the index: deleted entries lie there until vacuum comes by.
         "due": f"""
             SELECT p.topic, p.partition FROM {partitions} p JOIN {topics} t USING (topic) CROSS JOIN LATERAL (

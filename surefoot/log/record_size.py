@@ -7,7 +7,7 @@ def record_bytes(record: Record) -> int:
     key, value, headers = record
     size = len(key or b"") + len(value or b"")
     for name, content in headers:
-        size += (len(name) if name.isascii() else len(name.encode())) + len(content)
+        size += (len(name) if name.isascii() else len(name.encode())) + len(content or b"")
     return size
 
 

@@ -1,27 +1,37 @@
 """The adapters of the event log, each held to the same contract."""
 
 from collections.abc import AsyncIterator
-from datetime import timedelta
 
 import pytest
 
-from surefoot.log.kafka import KafkaLog
-from surefoot.log.kafka_settings import KafkaSettings
-from surefoot.log.port import EventLog, Publisher, TopicSpec
-from surefoot.log.postgres import PostgresLog
+from surefoot.log.port import EventLog, Publisher, TopicPartition, TopicSpec
+from tests.contract.adapters import Adapter, Forget, forget_in_kafka, forget_in_postgres
 from tests.contract.reading import DAY, LIMIT
 
 
 @pytest.fixture(params=[pytest.param("kafka", marks=pytest.mark.kafka), "postgres"])
-async def event_log(request: pytest.FixtureRequest) -> AsyncIterator[EventLog]:
-    log: EventLog
+def adapter(request: pytest.FixtureRequest) -> Adapter:
     if request.param == "kafka":
-        address = request.getfixturevalue("kafka").address
-        log = KafkaLog(KafkaSettings(bootstrap_servers=address, session_timeout=timedelta(seconds=3)))
-    else:
-        log = PostgresLog(request.getfixturevalue("database_url"), lease=timedelta(seconds=3))
+        return Adapter("kafka", request.getfixturevalue("kafka").address)
+    return Adapter("postgres", request.getfixturevalue("database_url"))
+
+
+@pytest.fixture
+async def event_log(adapter: Adapter) -> AsyncIterator[EventLog]:
+    log = adapter.open()
     yield log
     await log.close()
+
+
+@pytest.fixture
+def forget(adapter: Adapter, event_log: EventLog) -> Forget:
+    async def forget(where: TopicPartition, before: int) -> None:
+        if adapter.name == "kafka":
+            await forget_in_kafka(adapter.address, where, before)
+        else:
+            await forget_in_postgres(event_log, adapter.address, where, before)
+
+    return forget
 
 
 @pytest.fixture

@@ -7,6 +7,7 @@ import pytest
 
 from surefoot.errors import ConfigurationError
 from surefoot.log.port import Acknowledged, EventLog, Publisher, Record, Refused, TopicPartition, TopicSpec
+from tests.contract.adapters import Forget
 from tests.contract.reading import DAY, LIMIT, member, plain, read, stored
 
 
@@ -43,6 +44,17 @@ class TestPublishing:
             (b"", b""),
             (None, None),
         ]
+
+    async def test_a_header_without_a_value_is_not_the_same_as_an_empty_one(
+        self, event_log: EventLog, topic: str, publisher: Publisher
+    ) -> None:
+        headers = [("nothing", None), ("empty", b"")]
+
+        assert await publisher.publish(TopicPartition(topic, 0), [Record(b"k", b"v", headers)]) == Acknowledged(1)
+
+        async with member(event_log, f"{topic}.group", topic) as one:
+            [record] = await read(one, 1)
+        assert list(record.headers) == headers
 
     async def test_order_within_a_partition_is_the_order_of_publishing(
         self, event_log: EventLog, topic: str, publisher: Publisher
@@ -210,6 +222,24 @@ class TestTopics:
         ends = await event_log.end_offsets(topic)
 
         assert {where.partition: end for where, end in ends.items()} == {0: 0, 1: 3, 2: 0, 3: 1}
+
+    async def test_first_offsets_are_where_the_oldest_records_are(
+        self, event_log: EventLog, topic: str, publisher: Publisher, forget: Forget
+    ) -> None:
+        await publisher.publish(TopicPartition(topic, 1), plain(b"a", b"b", b"c"))
+        await publisher.publish(TopicPartition(topic, 3), plain(b"d"))
+        assert set((await event_log.first_offsets(topic)).values()) == {0}
+
+        await forget(TopicPartition(topic, 1), 2)
+        await forget(TopicPartition(topic, 3), 1)  # all that it has
+
+        firsts, ends = await event_log.first_offsets(topic), await event_log.end_offsets(topic)
+        assert {where.partition: first for where, first in firsts.items()} == {0: 0, 1: 2, 2: 0, 3: 1}
+        assert {where.partition: end for where, end in ends.items()} == {0: 0, 1: 3, 2: 0, 3: 1}
+
+    async def test_a_topic_that_does_not_exist_has_no_offsets(self, event_log: EventLog, topic_name: str) -> None:
+        assert await event_log.first_offsets(topic_name) == {}
+        assert await event_log.end_offsets(topic_name) == {}
 
     async def test_nobody_can_read_a_topic_that_does_not_exist(self, event_log: EventLog, topic_name: str) -> None:
         with pytest.raises(ConfigurationError, match=topic_name):

@@ -11,6 +11,8 @@ from typing import Any, cast
 
 import pytest
 from aiokafka.admin.config_resource import ConfigResource, ConfigResourceType
+from aiokafka.producer import message_accumulator
+from aiokafka.record import default_records
 
 from surefoot.errors import LogUnavailable
 from surefoot.log.aiokafka_typed import new_admin, new_topic
@@ -19,7 +21,7 @@ from surefoot.log.kafka_publisher import KafkaPublisher
 from surefoot.log.kafka_settings import KafkaSettings
 from surefoot.log.port import Acknowledged, Record, Refused, TopicPartition, TopicSpec
 from surefoot.testing.kafka import Broker, LocalKafka
-from tests.contract.reading import DAY, plain, stored
+from tests.contract.reading import DAY, member, plain, read, stored
 from tests.waiting import eventually
 
 pytestmark = pytest.mark.kafka
@@ -111,6 +113,29 @@ class TestRefusedByTheBroker:
         assert isinstance(outcome, Refused)
         assert (outcome.index, outcome.reason) == (20, "too_large")
         assert await stored(log, topic_name) == [b"warm", *[small] * 20]
+
+
+class Misnamed(str):
+    def encode(self, *_: object) -> bytes:
+        return b"\xff name"  # no UTF-8
+
+
+async def test_a_header_name_that_is_not_utf8_stops_nobody(
+    log: KafkaLog, publisher: KafkaPublisher, topic_name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await log.create([TopicSpec(topic_name, 1, DAY, 100_000)])
+    slow_writer = default_records._DefaultRecordBatchBuilderPy  # the fast one takes no name but a plain str
+    monkeypatch.setattr(message_accumulator, "DefaultRecordBatchBuilder", slow_writer)
+    headers = [("ce_id", b"1"), (Misnamed(), b"\xff"), ("null", None)]
+    records = [*plain(b"0"), Record(b"\xff", b"1", headers), *plain(b"2")]
+    assert await publisher.publish(TopicPartition(topic_name, 0), records) == Acknowledged(3)
+
+    async with member(log, f"{topic_name}.group", topic_name) as one:
+        before, misnamed, after = await read(one, 3)
+
+    assert (before.value, after.value) == (b"0", b"2")
+    assert (misnamed.key, misnamed.value) == (b"\xff", b"1")
+    assert list(misnamed.headers) == [("ce_id", b"1"), ("\\xff name", b"\xff"), ("null", None)]
 
 
 class TestOutage:

@@ -62,3 +62,31 @@ async def test_a_sleeping_reader_is_woken_long_before_its_next_look(
     finally:
         await subscription.close()
         await patient.close()
+
+
+async def test_a_reader_that_has_paused_everything_asks_for_no_notifications(
+    database_url: str, publisher: PostgresPublisher, connection: Any
+) -> None:
+    patient = PostgresLog(database_url, max_poll_interval=timedelta(minutes=5))
+    subscription = await patient.subscribe("group", ["things"])
+    try:
+        reading = asyncio.create_task(subscription.poll(timeout=timedelta(minutes=5)))
+
+        async def asleep() -> bool:
+            return bool(await connection.fetchval("SELECT bool_or(asleep) FROM surefoot.lease_members"))
+
+        async def awake() -> bool:
+            return not await asleep()
+
+        await eventually(asleep, what="the reader sleeps")
+        subscription.pause(subscription.assigned())
+        await publisher.publish(WHERE, plain(b"0"))  # the last one that notifies
+        await eventually(awake, what="the reader says that it need not be woken")
+
+        subscription.resume([WHERE])
+        async with asyncio.timeout(10):
+            found = await reading
+        assert [record.value for record in found[WHERE]] == [b"0"]
+    finally:
+        await subscription.close()
+        await patient.close()

@@ -16,7 +16,7 @@ from surefoot.log.port import TopicSpec
 
 SETTINGS = KafkaSettings(bootstrap_servers="broker:9092")
 NOT_AUTHORISED, LEADER_NOT_AVAILABLE, UNKNOWN_TOPIC, INVALID_TOPIC, INVALID_REQUEST = 29, 5, 3, 17, 42
-PARTITIONS = [{"leader": 1}, {"leader": 1}]
+PARTITIONS = [{"partition": 0, "leader": 1}, {"partition": 1, "leader": 1}]
 
 
 class StubbedAdmin:

@@ -1,0 +1,64 @@
+"""What a member that was frozen past its lease can no longer do, on every event log: one suite, real processes."""
+
+import asyncio
+import os
+import signal
+import sys
+from asyncio.subprocess import PIPE, Process
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+from surefoot.log.port import EventLog, TopicPartition
+from tests.contract.adapters import Adapter
+from tests.contract.frozen_member import LOST, OWNS_ALL, STORED
+from tests.contract.reading import member, shares
+
+
+@asynccontextmanager
+async def owner_of_all(adapter: Adapter, group: str, topic: str) -> AsyncIterator[Process]:
+    module = "tests.contract.frozen_member"
+    process = await asyncio.create_subprocess_exec(
+        sys.executable, "-m", module, *adapter, group, topic, stdin=PIPE, stdout=PIPE
+    )
+    try:
+        assert await said(process) == OWNS_ALL
+        yield process
+    finally:
+        if process.returncode is None:
+            process.kill()
+            await process.wait()
+
+
+async def said(process: Process) -> str:
+    assert process.stdout is not None
+    async with asyncio.timeout(30):
+        return (await process.stdout.readline()).decode().strip()
+
+
+async def told_to_commit(process: Process) -> str:
+    assert process.stdin is not None
+    process.stdin.write(b"\n")
+    await process.stdin.drain()
+    return await said(process)
+
+
+async def test_an_owner_that_was_never_frozen_stores_its_offsets(adapter: Adapter, topic: str) -> None:
+    async with owner_of_all(adapter, f"{topic}.group", topic) as owner:
+        assert await told_to_commit(owner) == STORED
+
+
+async def test_a_frozen_owner_that_wakes_up_replaced_stores_nothing(
+    adapter: Adapter, event_log: EventLog, topic: str
+) -> None:
+    group = f"{topic}.group"
+    everywhere = [TopicPartition(topic, partition) for partition in range(4)]
+    async with owner_of_all(adapter, group, topic) as frozen:
+        os.kill(frozen.pid, signal.SIGSTOP)
+        async with member(event_log, group, topic) as heir:
+            await shares([heir], [4])
+            await heir.joined.commit(dict.fromkeys(everywhere, 2))
+            os.kill(frozen.pid, signal.SIGCONT)
+
+            assert await told_to_commit(frozen) == LOST
+
+            assert [await heir.joined.committed(where) for where in everywhere] == [2, 2, 2, 2]
