@@ -11,7 +11,7 @@ from types import MappingProxyType
 
 from surefoot.errors import InvalidEvent
 from surefoot.events import structured
-from surefoot.events.envelope import NAMED_ATTRIBUTES, BadRecord, BadRecordReason, Envelope, check
+from surefoot.events.envelope import NAMED_ATTRIBUTES, USUAL_ATTRIBUTES, BadRecord, BadRecordReason, Envelope, check
 from surefoot.events.event import Event, check_attributes
 from surefoot.events.event_type import EventData, dataschema_of
 from surefoot.events.reading import to_event, version_of
@@ -23,6 +23,7 @@ MAX_HEADERS = 256
 CONTENT_TYPE = "content-type"
 _PREFIX = "ce_"
 _STRUCTURED = "application/cloudevents"
+_ATTRIBUTES = {_PREFIX + name: name for name in USUAL_ATTRIBUTES}
 
 
 def encode(event: Event[EventData], data: bytes) -> list[tuple[str, bytes]]:
@@ -75,25 +76,42 @@ def decode(headers: Sequence[tuple[str, bytes | None]], value: bytes | None, key
     else:
         attributes, data = _binary_attributes(headers, value), value
         if content_type is not None:
-            _put(attributes, "datacontenttype", content_type)
-    check(attributes)
-    return Envelope(MappingProxyType(attributes), data, key)
+            if "datacontenttype" in attributes:
+                raise _doubled()
+            attributes["datacontenttype"] = content_type
+    time = check(attributes)
+    return Envelope(MappingProxyType(attributes), data, key, time)
 
 
 def _content_type(headers: Sequence[tuple[str, bytes | None]]) -> str | None:
-    found = [value for name, value in headers if name.lower() == CONTENT_TYPE and value is not None]
+    found = [
+        value
+        for name, value in headers
+        if len(name) == len(CONTENT_TYPE) and value is not None and name.lower() == CONTENT_TYPE
+    ]
     if len(found) > 1:
         raise BadRecord("duplicate_attribute", "The record has two content-type headers: look at its producer.")
-    return _text(CONTENT_TYPE, found[0]) if found else None
+    try:
+        return found[0].decode() if found else None
+    except UnicodeDecodeError:
+        raise _not_utf8(CONTENT_TYPE) from None
 
 
 def _binary_attributes(headers: Sequence[tuple[str, bytes | None]], value: bytes | None) -> dict[str, str]:
     attributes: dict[str, str] = {}
     for header, raw in headers:
-        if not header.startswith(_PREFIX) or raw is None:  # a null header is an attribute that is not set
+        name = _ATTRIBUTES.get(header)
+        if name is None and header.startswith(_PREFIX):
+            name = header[len(_PREFIX) :]
+        if name is None or raw is None:  # a null header is an attribute that is not set
             continue
-        name = header[len(_PREFIX) :]
-        _put(attributes, name, _text(header, raw))
+        try:
+            text = raw.decode()
+        except UnicodeDecodeError:
+            raise _not_utf8(header) from None
+        if name in attributes:
+            raise _doubled()
+        attributes[name] = text
     if attributes:
         return attributes
     if value is None:
@@ -105,21 +123,16 @@ def _binary_attributes(headers: Sequence[tuple[str, bytes | None]], value: bytes
     )
 
 
-def _put(attributes: dict[str, str], name: str, value: str) -> None:
-    if name in attributes:
-        raise BadRecord(
-            "duplicate_attribute",
-            "The record has an attribute twice (perhaps ce_datacontenttype beside content-type), so nobody knows which "
-            "is meant: look at its producer.",
-        )
-    attributes[name] = value
+def _doubled() -> BadRecord:
+    return BadRecord(
+        "duplicate_attribute",
+        "The record has an attribute twice (perhaps ce_datacontenttype beside content-type), so nobody knows which "
+        "is meant: look at its producer.",
+    )
 
 
-def _text(header: str, raw: bytes) -> str:
-    try:
-        return raw.decode("utf-8")
-    except UnicodeDecodeError:
-        raise BadRecord("not_utf8", f"The header {header[:40]!r} is not UTF-8: look at its producer.") from None
+def _not_utf8(header: str) -> BadRecord:
+    return BadRecord("not_utf8", f"The header {header[:40]!r} is not UTF-8: look at its producer.")
 
 
 def _json_value(content_type: str, value: bytes | None) -> bytes:

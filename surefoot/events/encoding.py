@@ -7,16 +7,14 @@ own transaction, what slips through is a dead letter in front of every consumer.
 
 import re
 
-import orjson
 from pydantic import ValidationError
 from pydantic_core import PydanticSerializationError
 
 from surefoot.errors import InvalidEvent
 from surefoot.events.event_type import EventData
+from surefoot.events.json_text import has_non_finite, has_nul
 from surefoot.events.problems import first_problem
 
-_NUL_ESCAPE = b"\\u0000"
-_LIVE_NUL_ESCAPE = re.compile(rb"(?<!\\)(?:\\\\)*\\u0000")
 _UNEXPECTED_FIELD = re.compile(r"field_name='([^']*)'")
 
 
@@ -34,7 +32,7 @@ def encode_model(data: EventData, name: str) -> bytes:
             f"The data of {name} do not fit its declaration. {first_problem(error)} They were changed after they were "
             "made, or made with model_construct: make them anew with the right values."
         ) from None
-    if _NUL_ESCAPE in raw and has_nul(raw):
+    if has_nul(raw):
         raise InvalidEvent(
             f"The data of {name} have a NUL character in {_field_with_nul(data)}, which Postgres cannot store as "
             "JSON and which would abort your transaction: remove it before publishing."
@@ -42,22 +40,6 @@ def encode_model(data: EventData, name: str) -> bytes:
     if has_non_finite(raw):
         raise InvalidEvent(f"The data of {name} have a NaN or an infinity, which JSON cannot express: use null.")
     return raw
-
-
-def has_nul(raw: bytes) -> bool:
-    """Whether a text in this JSON has a NUL. A backslash that is itself escaped, followed by u0000, is none."""
-    return _LIVE_NUL_ESCAPE.search(raw) is not None
-
-
-def has_non_finite(raw: bytes) -> bool:
-    """Whether there is a bare NaN or Infinity, which pydantic writes and reads and nobody else does."""
-    if b"NaN" not in raw and b"Infinity" not in raw:
-        return False
-    try:
-        orjson.loads(raw)
-    except orjson.JSONDecodeError:
-        return True
-    return False
 
 
 def _diagnose(data: EventData, error: PydanticSerializationError) -> str:

@@ -4,12 +4,20 @@
 mend what is missing: one that makes up an id for a record without one turns each redelivery into a new event.
 """
 
-from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Literal
+from collections.abc import KeysView, Mapping
+from datetime import datetime
+from typing import Literal, NamedTuple
 
 from surefoot.errors import SurefootError
-from surefoot.events.text import has_forbidden, is_attribute_name, is_media_type, is_uri, is_uri_reference, parse_time
+from surefoot.events.text import (
+    has_forbidden,
+    is_attribute_name,
+    is_media_type,
+    is_plain,
+    is_uri,
+    is_uri_reference,
+    parse_time,
+)
 
 BadRecordReason = Literal[
     "null_value",
@@ -52,14 +60,15 @@ class BadRecord(SurefootError):
         return type(self), (self.reason, str(self))
 
 
-@dataclass(frozen=True, slots=True)
-class Envelope:
+class Envelope(NamedTuple):
     attributes: Mapping[str, str]
     """specversion, id, source, type and all others, datacontenttype too, as they were sent."""
     data: bytes | None
     """The exact bytes; None if the event has no data."""
-    record_key: bytes | None = None
+    record_key: bytes | None
     """The Kafka record's key. It is no attribute: the specification forbids making one of it."""
+    time: datetime | None
+    """The attribute of this name, in UTC; None if the event has none."""
 
     @property
     def id(self) -> str:
@@ -76,7 +85,8 @@ class Envelope:
 
 CORE_ATTRIBUTES = ("specversion", "id", "source", "type", "time", "dataschema", "subject", "datacontenttype")
 _FLOW = ("partitionkey", "correlationid", "causationid", "sequence", "traceparent", "tracestate")
-NAMED_ATTRIBUTES = frozenset({*CORE_ATTRIBUTES, *_FLOW, "data"})
+USUAL_ATTRIBUTES = frozenset({*CORE_ATTRIBUTES, *_FLOW})
+NAMED_ATTRIBUTES = USUAL_ATTRIBUTES | {"data"}
 """What an Event has a field of its own for, or must not carry: no extension goes by one of these names."""
 
 _RESERVED = frozenset({"data", "data_base64"})
@@ -87,8 +97,11 @@ _REQUIRED: tuple[tuple[str, MissingReason], ...] = (
 )
 
 
-def check(attributes: Mapping[str, str]) -> None:
-    """Refuse what is no CloudEvent 1.0, with the reason. The texts are never quoted: they may be anything."""
+def check(attributes: Mapping[str, str]) -> datetime | None:
+    """Refuse what is no CloudEvent 1.0, with the reason. The texts are never quoted: they may be anything.
+
+    What is left to say of a good one is its time, which is read here once and for all.
+    """
     if attributes.get("specversion") != "1.0":
         raise BadRecord(
             "bad_specversion",
@@ -96,14 +109,30 @@ def check(attributes: Mapping[str, str]) -> None:
             "have its producer set ce_specversion (or the member specversion) to 1.0.",
         )
     for name, reason in _REQUIRED:
-        if not attributes.get(name, "").strip():
+        text = attributes.get(name)
+        if text is None or not text or text.isspace():
             raise BadRecord(
                 reason,
                 f"The event has no {name}, or a blank one, so a redelivery could not be told from a new event: "
                 f"have its producer set the attribute {name}.",
             )
+    # In all but the rarest events this much is enough; in the others each attribute is looked at, in order.
+    if not _are_names(attributes.keys()) or not is_plain("".join(attributes.values())):
+        _check_each(attributes)
+    return _check_forms(attributes)
+
+
+def _are_names(names: KeysView[str]) -> bool:
+    return names <= USUAL_ATTRIBUTES or all(map(_is_name, names - USUAL_ATTRIBUTES))
+
+
+def _is_name(name: str) -> bool:
+    return is_attribute_name(name) and name not in _RESERVED
+
+
+def _check_each(attributes: Mapping[str, str]) -> None:
     for name, value in attributes.items():
-        if not is_attribute_name(name) or name in _RESERVED:
+        if not _is_name(name):
             raise BadRecord(
                 "bad_attribute_name",
                 "An attribute's name is not made of lowercase letters and digits alone, or is reserved: "
@@ -114,31 +143,32 @@ def check(attributes: Mapping[str, str]) -> None:
                 "bad_attribute_value",
                 f"The attribute {name} has a control character, which no attribute may: have the producer remove it.",
             )
-    _check_forms(attributes)
 
 
-def _check_forms(attributes: Mapping[str, str]) -> None:
+def _check_forms(attributes: Mapping[str, str]) -> datetime | None:
     if not is_uri_reference(attributes["source"]):
         raise BadRecord(
             "bad_source", "The attribute source is no URI reference: have the producer send one, such as /orders."
         )
-    time = attributes.get("time")
-    if time is not None and parse_time(time) is None:
+    text, time = attributes.get("time"), None
+    if text is not None and (time := parse_time(text)) is None:
         raise BadRecord(
             "bad_time",
             "The attribute time is no RFC 3339 timestamp with an offset: have the producer send one, "
             "such as 2026-01-31T12:00:00Z.",
         )
-    dataschema, subject = attributes.get("dataschema"), attributes.get("subject")
-    content_type = attributes.get("datacontenttype")
-    wrong = (
-        ("dataschema", "an absolute URI", dataschema is not None and not is_uri(dataschema)),
-        ("subject", "a text that is not empty", subject == ""),
-        ("datacontenttype", "a media type", content_type is not None and not is_media_type(content_type)),
+    dataschema, content_type = attributes.get("dataschema"), attributes.get("datacontenttype")
+    if dataschema is not None and not is_uri(dataschema):
+        raise _malformed("dataschema", "an absolute URI")
+    if attributes.get("subject") == "":
+        raise _malformed("subject", "a text that is not empty")
+    if content_type is not None and not is_media_type(content_type):
+        raise _malformed("datacontenttype", "a media type")
+    return time
+
+
+def _malformed(name: str, expected: str) -> BadRecord:
+    return BadRecord(
+        "bad_attribute_value",
+        f"The attribute {name} is set but is not {expected}: have the producer correct it or leave it out.",
     )
-    for name, expected, is_wrong in wrong:
-        if is_wrong:
-            raise BadRecord(
-                "bad_attribute_value",
-                f"The attribute {name} is set but is not {expected}: have the producer correct it or leave it out.",
-            )

@@ -7,6 +7,7 @@ readers.
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, Generic, TypeVar
 
 from pydantic import BaseModel, ConfigDict
@@ -40,7 +41,7 @@ class EventType(Generic[T]):
     key: Callable[[T], str] | None
     source: str
 
-    @property
+    @cached_property
     def dataschema(self) -> str:
         return dataschema_of(self.name, self.version)
 

@@ -8,45 +8,59 @@ import base64
 import binascii
 import json
 import re
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from surefoot.events.envelope import CORE_ATTRIBUTES, BadRecord
+from surefoot.events.json_text import is_nested_deeper
 from surefoot.events.text import is_json
 
 _SPACE = re.compile(r"[ \t\n\r]*")
 _MAX_INTEGER = 2**31 - 1
+_MAX_INTEGER_CHARACTERS = len("-2147483648")
+MAX_DATA_LEVELS = 200
+"""How deep lists and objects of data may lie within each other. Pydantic reads hardly any deeper in binary mode."""
 
 
-class _Fraction:
-    """Stands for a number that is no integer, which no attribute may be."""
+class _OtherNumber:
+    """Stands for a number that no attribute may be: a fraction, or far too long."""
 
 
 def _refuse_constant(_: str) -> object:
     raise ValueError("NaN and Infinity are not JSON")
 
 
-_attributes = json.JSONDecoder(parse_float=lambda _: _Fraction(), parse_constant=_refuse_constant)
-# Numbers in data are skipped, not read: converting a very long one costs time squared, or is refused by Python.
+def _integer(digits: str) -> object:
+    return int(digits) if len(digits) <= _MAX_INTEGER_CHARACTERS else _OtherNumber()
+
+
+# A very long number is not read: converting it costs time squared, or is refused by Python. In data none is.
+_attributes = json.JSONDecoder(
+    parse_int=_integer, parse_float=lambda _: _OtherNumber(), parse_constant=_refuse_constant
+)
 _data = json.JSONDecoder(parse_int=len, parse_float=len, parse_constant=_refuse_constant)
 
 
-@dataclass(frozen=True, slots=True)
-class _Member:
+class _Member(NamedTuple):
     value: object
     text: str
 
 
 def read(value: bytes) -> tuple[dict[str, str], bytes | None]:
     """The attributes and the data of an event in JSON format."""
-    try:
-        members = _members(value.decode("utf-8"))
-    except BadRecord:
-        raise
-    except (ValueError, RecursionError):
+    # Counted, not left to the parser: how deep that one gets depends on the stack of whoever calls, and whether an
+    # event can be identified must not.
+    if is_nested_deeper(value, MAX_DATA_LEVELS + 1):
         raise BadRecord(
             "invalid_json",
-            "The record says that it is an event in JSON format, and its value is no JSON in UTF-8, or is nested "
-            "too deeply: look at its producer.",
+            f"The event in JSON format is nested more than {MAX_DATA_LEVELS} levels deep: look at its producer.",
+        )
+    try:
+        members = _members(value.decode("utf-8"))
+    except ValueError:
+        raise BadRecord(
+            "invalid_json",
+            "The record says that it is an event in JSON format, and its value is no JSON in UTF-8: look at its "
+            "producer.",
         ) from None
     data, binary = members.pop("data", None), members.pop("data_base64", None)
     attributes = {name: _attribute(name, member.value) for name, member in members.items() if member.value is not None}

@@ -7,6 +7,10 @@ import re
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from functools import lru_cache, wraps
+from ipaddress import AddressValueError, IPv6Address
+from typing import TypeVar
+
+Answer = TypeVar("Answer")
 
 # Control characters, surrogates and noncharacters: the specification excludes them from strings, and a NUL would abort
 # the transaction of whoever writes it into a Postgres text column.
@@ -15,32 +19,40 @@ _FORBIDDEN = re.compile(
     + "".join(chr(plane << 16 | low) for plane in range(17) for low in (0xFFFE, 0xFFFF))
     + "]"
 )
+_PRINTABLE = bytes(range(0x20, 0x7F))
 _ATTRIBUTE_NAME = re.compile(r"[a-z0-9]+")
 _EXTENSION_NAME = re.compile(r"[a-z0-9]{1,20}")
 
 # RFC 3986: scheme, authority, path, query, fragment; each of unreserved, reserved and percent-encoded characters.
 _PCHAR = r"(?:[A-Za-z0-9\-._~!$&'()*+,;=:@]|%[0-9A-Fa-f]{2})"
 _SCHEME = r"[A-Za-z][A-Za-z0-9+.\-]*:"
-_AUTHORITY = r"//(?:[A-Za-z0-9\-._~!$&'()*+,;=:@\[\]]|%[0-9A-Fa-f]{2})*(?=[/?#]|$)"
+_NAME = r"(?:[A-Za-z0-9\-._~!$&'()*+,;=]|%[0-9A-Fa-f]{2})"
+_ADDRESS = r"\[(?:(?P<ipv6>[0-9A-Fa-f:.]+)|[Vv][0-9A-Fa-f]+\.[A-Za-z0-9\-._~!$&'()*+,;=:]+)\]"
+_AUTHORITY = rf"//(?:(?:{_NAME}|:)*@)?(?:{_ADDRESS}|{_NAME}*)(?::[0-9]*)?(?=[/?#]|\Z)"
 _TAIL = rf"(?:\?(?:{_PCHAR}|[/?])*)?(?:#(?:{_PCHAR}|[/?])*)?"
-_URI = re.compile(rf"{_SCHEME}(?:{_AUTHORITY})?(?:{_PCHAR}|/)*{_TAIL}")
-_RELATIVE = re.compile(rf"(?:{_AUTHORITY})?(?!//)(?![^/?#]*:)(?:{_PCHAR}|/)*{_TAIL}")
+_URI = re.compile(rf"{_SCHEME}(?:{_AUTHORITY}|(?!//))(?:{_PCHAR}|/)*{_TAIL}")
+_RELATIVE = re.compile(rf"(?:{_AUTHORITY}|(?!//)(?![^/?#]*:))(?:{_PCHAR}|/)*{_TAIL}")
 
 _MEDIA_TYPE = re.compile(r"[!#$%&'*+\-.^_`|~0-9A-Za-z]+/[!#$%&'*+\-.^_`|~0-9A-Za-z]+\s*(?:;.*)?")
-_TIME = re.compile(r"(\d{4}-\d\d-\d\d[Tt]\d\d:\d\d:)(\d\d)((?:\.\d+)?(?:[Zz]|[+-](?:[01]\d|2[0-3]):[0-5]\d))", re.ASCII)
+_TIME = re.compile(r"\d{4}-\d\d-\d\d[Tt]\d\d:\d\d:\d\d(?:\.\d+)?(?:[Zz]|[+-](?:[01]\d|2[0-3]):[0-5]\d)", re.ASCII)
 
 
-def _remembered(check: Callable[[str], bool]) -> Callable[[str], bool]:
+def remembered(check: Callable[[str], Answer]) -> Callable[[str], Answer]:
     """Sources, names and media types are few and short, and repeat from record to record; what is long is not kept."""
     quick = lru_cache(maxsize=1024)(check)
     return wraps(check)(lambda text: quick(text) if len(text) <= 200 else check(text))
+
+
+def is_plain(text: str) -> bool:
+    """Whether it is printable ASCII alone, as nearly all attributes are: then there is nothing forbidden in it."""
+    return text.isascii() and not text.encode().translate(None, _PRINTABLE)
 
 
 def has_forbidden(text: str) -> bool:
     return _FORBIDDEN.search(text) is not None
 
 
-@_remembered
+@remembered
 def is_attribute_name(name: str) -> bool:
     """What may be read: the specification only advises against names of more than 20 characters."""
     return _ATTRIBUTE_NAME.fullmatch(name) is not None
@@ -51,25 +63,39 @@ def is_extension_name(name: str) -> bool:
     return _EXTENSION_NAME.fullmatch(name) is not None
 
 
-@_remembered
+@remembered
 def is_uri_reference(text: str) -> bool:
-    return bool(text) and (is_uri(text) or _RELATIVE.fullmatch(text) is not None)
+    return bool(text) and (is_uri(text) or _is(_RELATIVE, text))
 
 
-@_remembered
+@remembered
 def is_uri(text: str) -> bool:
-    return _URI.fullmatch(text) is not None
+    return _is(_URI, text)
 
 
-@_remembered
+def _is(reference: re.Pattern[str], text: str) -> bool:
+    matched = reference.fullmatch(text)
+    if matched is None or matched["ipv6"] is None:
+        return matched is not None
+    try:
+        IPv6Address(matched["ipv6"])
+    except AddressValueError:
+        return False
+    return True
+
+
+@remembered
 def is_media_type(text: str) -> bool:
     return _MEDIA_TYPE.fullmatch(text) is not None
 
 
 def is_json(media_type: str | None) -> bool:
     """Whether data of this media type are JSON. Data that say nothing are, as the specification advises."""
-    if media_type is None:
-        return True
+    return media_type is None or _names_json(media_type)
+
+
+@remembered
+def _names_json(media_type: str) -> bool:
     essence = media_type.partition(";")[0].strip().lower()
     return essence.endswith(("/json", "+json"))
 
@@ -82,12 +108,13 @@ def format_time(time: datetime) -> str:
 
 def parse_time(text: str) -> datetime | None:
     """An RFC 3339 timestamp in UTC, cut to microseconds; None if it is none. A leap second is the second after it."""
-    matched = _TIME.fullmatch(text)
-    if matched is None:
+    if _TIME.fullmatch(text) is None:
         return None
-    leap = matched[2] == "60"
+    leap = text[17:19] == "60"
     try:
-        time = datetime.fromisoformat((f"{matched[1]}59{matched[3]}" if leap else text).upper())
-        return (time + timedelta(seconds=1) if leap else time).astimezone(UTC)
+        time = datetime.fromisoformat((f"{text[:17]}59{text[19:]}" if leap else text).upper())
+        if leap:
+            time += timedelta(seconds=1)
+        return time if time.tzinfo is UTC else time.astimezone(UTC)
     except (ValueError, OverflowError):
         return None

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
-Violation = Literal["lost", "invented", "out_of_order", "stale_write", "split_key"]
+Violation = Literal["lost", "invented", "out_of_order", "stale_write", "split_key", "repeated", "unaccounted"]
 
 
 class Committed(NamedTuple):

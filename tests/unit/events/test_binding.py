@@ -147,6 +147,7 @@ def test_attributes_and_data_are_read_as_they_are() -> None:
     }
     assert envelope.data == b"\x00\xff"
     assert (envelope.id, envelope.source, envelope.type) == ("e-1", "/orders", "order.placed")
+    assert envelope.time == NOON + timedelta(microseconds=123456)
 
 
 def test_the_records_key_is_no_attribute() -> None:
@@ -406,6 +407,8 @@ def test_data_without_a_media_type_are_tried_as_json() -> None:
     [
         (b"urn:surefoot:order.placed:1", 1),
         (b"urn:surefoot:order.placed:23", 23),
+        (b"URN:SureFoot:order.placed:2", 2),
+        (b"urn:surefoot:Order.Placed:2", None),
         (b"urn:surefoot:order.paid:2", None),
         (b"urn:surefoot:order.placed:0", None),
         (b"urn:surefoot:order.placed:x", None),

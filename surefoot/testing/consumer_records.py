@@ -1,0 +1,93 @@
+"""Events on their way through the test kit: encoded as the log would carry them, and what became of each so far."""
+
+import random
+from collections import defaultdict, deque
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from surefoot.consumer.dead_letter import DeadReason
+from surefoot.consumer.identity import inbox_identity, ordering_key
+from surefoot.errors import SurefootError
+from surefoot.events import Event, EventData, decode, encode, encode_data, event_type_of, to_event
+from surefoot.events.binding import version_of
+from surefoot.events.envelope import Envelope
+
+Outcome = Literal["PROCESSED", "PARKED", "DEAD", "BARRED", "IGNORED", "WAITING"]
+"""As the inbox has it; IGNORED: there is no handler for its type. WAITING: not taken yet, a dependency is away."""
+
+
+class KitMisuse(SurefootError):
+    """The test asked the kit for something it does not have. It is never taken for a handler's failure."""
+
+
+@dataclass(frozen=True, slots=True)
+class Dead:
+    """An event that will not be tried again, and why."""
+
+    data: EventData
+    event: Event[EventData]
+    reason: DeadReason
+    error: Exception
+
+
+@dataclass(eq=False, slots=True)
+class Delivered:
+    """One event, however often it was delivered, and how far the consumer has got with it."""
+
+    headers: Sequence[tuple[str, bytes]]
+    value: bytes
+    event: Event[EventData]
+    line: tuple[str, str]
+    """Topic and key: behind whom it waits."""
+    outcome: Outcome = "WAITING"
+    attempts: int = 0
+    contentions: int = 0
+    holds: bool = False
+    """Later events of its key wait."""
+    stalled: bool = False
+    """Its outside call found a dependency away: it is tried again at the next occasion."""
+    prepared: bytes | None = None
+    """What `prepare` returned, as JSON; None before it ran."""
+    reason: DeadReason | None = None
+    error: Exception | None = None
+
+    def envelope(self) -> Envelope:
+        """Read anew for each attempt, as the consumer does: no attempt sees what another did to its event."""
+        return decode(self.headers, self.value, self.event.key.encode())
+
+    @property
+    def type(self) -> str:
+        return self.event.type
+
+    @property
+    def version(self) -> int | None:
+        return version_of(self.envelope())
+
+
+def identity(event: Event[EventData]) -> tuple[str, str]:
+    return inbox_identity(event.source, event.id)
+
+
+def delivered(event: Event[EventData]) -> Delivered:
+    """The event as the log carries it; raises InvalidEvent, as publishing it would, if it does not fit its type."""
+    value = encode_data(event)
+    headers = encode(event, value)
+    line = event_type_of(event.data).topic.name, ordering_key(event.key.encode(), event.id)
+    return Delivered(headers, value, read_back(event), line)
+
+
+def read_back(event: Event[EventData]) -> Event[EventData]:
+    """The event as a reader gets it."""
+    value = encode_data(event)
+    return to_event(decode(encode(event, value), value, event.key.encode()), event_type_of(event.data))
+
+
+def shuffled(sequence: Sequence[Delivered], seed: int) -> list[Delivered]:
+    """An order in which they can really arrive: keys mixed by chance, each key's own events as they were."""
+    lines: defaultdict[tuple[str, str], deque[Delivered]] = defaultdict(deque)
+    for one in sequence:
+        lines[one.line].append(one)
+    turns = [one.line for one in sequence]
+    random.Random(seed).shuffle(turns)
+    return [lines[line].popleft() for line in turns]
