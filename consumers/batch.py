@@ -8,6 +8,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import assert_never
 
+from consumers import event_lines
+from consumers.contention import Contention
 from consumers.controls import Controls
 from consumers.deaths import Deaths
 from consumers.handling import Handled, Handling
@@ -27,6 +29,8 @@ class Carried:
     """What the steps of a plan have come to."""
 
     processed: int = 0
+    obeyed: int = 0
+    """Control records: what they changed may be due at once."""
     parked: list[Parked] = field(default_factory=list)
     settled: list[tuple[str, str, str, str | None]] = field(default_factory=list)
     """(source, id, outcome, decision) where the outcome is not PROCESSED."""
@@ -46,6 +50,7 @@ class Batches:
         self._parking = parking
         self._controls = controls
         self._deaths = Deaths(consumer)
+        self._contention = Contention(consumer)
         self._seconds = BATCH_SECONDS.labels(consumer.name)
 
     async def take(self, position: Position, readings: Sequence[Reading]) -> Carried:
@@ -56,11 +61,15 @@ class Batches:
         except FenceLost:
             BATCHES.labels(self._consumer.name, "fenced").inc()
             raise
-        except PartFailed:
+        except PartFailed as failed:
             BATCHES.labels(self._consumer.name, "rolled_back").inc()
+            if not failed.own:
+                self._contention.note(failed.error)
             raise
         self._seconds.observe(time.perf_counter() - began)
         self._count(position, made, carried)
+        if event_lines.wanted():
+            event_lines.batch_lines(readings, made, carried.settled)
         await failpoint("consumer.committed")
         return carried
 
@@ -68,7 +77,7 @@ class Batches:
         known = [reading for reading in readings if not isinstance(reading, Passed)]
         try:
             async with self._database.unit(position) as unit:
-                held = await unit.begin([reading.key for reading in known])
+                held = await unit.begin([reading.key for reading in known], alone=self._contention.takes_turns)
                 with own():
                     fresh = await receive(unit, known)
                 await failpoint("consumer.inbox")
@@ -106,6 +115,7 @@ class Batches:
                 case Obey(told):
                     carried.entries += await self._controls.obey(unit, told)
                     carried.processed += 1
+                    carried.obeyed += 1
                 case _:
                     assert_never(step)
         return carried

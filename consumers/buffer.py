@@ -6,11 +6,13 @@ from collections.abc import Sequence
 from consumers.settings import ConsumerSettings
 from surefoot.log.port import StoredRecord
 
+USUAL_HEADERS = 32
+
 
 class Buffer:
     def __init__(self, settings: ConsumerSettings, *, expected: int) -> None:
         self._settings = settings
-        self._records: deque[StoredRecord] = deque()
+        self._records: deque[tuple[StoredRecord, int]] = deque()
         self._bytes = 0
         self.expected = expected
         """The offset that comes next; a higher one may mean that records are gone."""
@@ -30,23 +32,30 @@ class Buffer:
     def put(self, records: Sequence[StoredRecord]) -> None:
         for record in records:
             if record.offset >= self.expected:
-                self._records.append(record)
-                self._bytes += _size(record)
+                size = _size(record)
+                self._records.append((record, size))
+                self._bytes += size
                 self.expected = record.offset + 1
 
     def take(self) -> list[StoredRecord]:
         """The next batch: so many records, or so many bytes, and at least one if there is any."""
         batch: list[StoredRecord] = []
-        size = 0
+        taken = 0
         while self._records and len(batch) < self._settings.batch_records:
-            size += _size(self._records[0])
-            if batch and size > self._settings.batch_bytes:
+            record, size = self._records[0]
+            if batch and taken + size > self._settings.batch_bytes:
                 break
-            batch.append(self._records.popleft())
-        self._bytes -= sum(map(_size, batch))
+            self._records.popleft()
+            batch.append(record)
+            taken += size
+        self._bytes -= taken
         return batch
 
 
 def _size(record: StoredRecord) -> int:
-    headers = sum(len(name) + len(value or b"") for name, value in record.headers)
-    return len(record.value or b"") + len(record.key or b"") + headers
+    """About how much memory it takes; headers are small unless there are very many."""
+    headers = record.headers
+    size = 64 * len(headers)
+    if len(headers) > USUAL_HEADERS:
+        size = sum(len(name) + len(value or b"") for name, value in headers)
+    return len(record.value or b"") + len(record.key or b"") + size

@@ -7,6 +7,7 @@ knows how that went.
 
 from dataclasses import dataclass
 
+from consumers.handling import Handled
 from consumers.metrics import CONTROLS
 from consumers.parking import ParkedRow, Parking, headers_json, parked_row
 from consumers.reading import Bad, Delivery, Told, read
@@ -55,12 +56,19 @@ class Controls:
         await self._reopen(unit, found.row, None)
         return []
 
-    def tried(self, row: ParkedRow, answer: Answer, sentence: str) -> list[Entry]:
+    def handled(self, row: ParkedRow, handled: Handled) -> list[Entry]:
+        """The answer where the attempt that a control record asked for succeeded."""
+        if handled.outcome == "BARRED":
+            sentence = "Its undo came first, so it was barred: it had no effect, and never will."
+            return self.tried(row, "already_settled", sentence, outcome="BARRED")
+        return self.tried(row, "done", "It was tried again, and its effect has been had.", outcome="PROCESSED")
+
+    def tried(self, row: ParkedRow, answer: Answer, sentence: str, *, outcome: str | None) -> list[Entry]:
         """The answer to the control record that asked for the attempt, now that it was made."""
         if row.control_id is None:
             return []
         action, _, control_id = row.control_id.partition(":")
-        outcome = ControlOutcome(
+        told = ControlOutcome(
             control_id=control_id,
             action="supersede" if action == "supersede" else "replay",
             consumer=self._consumer.name,
@@ -68,10 +76,10 @@ class Controls:
             event_id=row.event_id,
             answer=answer,
             sentence=sentence,
-            outcome="PROCESSED" if answer == "done" else "DEAD",
-            state=None if answer == "done" else "DEAD",
+            outcome=outcome,
+            state="DEAD" if outcome == "DEAD" else None,
         )
-        return [entry_of(new_event(outcome))]
+        return [entry_of(new_event(told))]
 
     async def _find(self, unit: Unit, control: Control) -> Found:
         rows = await unit.driver.fetch(self._parking.sql.find, *unit.position.place, control.source, control.event_id)

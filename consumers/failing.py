@@ -80,7 +80,7 @@ class Failing:
             "consumer": self._consumer.name,
             "topic": position.where.topic,
             "key": reading.key,
-            "event": reading.event.type,
+            "event_type": reading.event.type,  # `event` is what structlog calls the line itself
             "event_id": reading.event_id,
         }
         if verdict.rest_s is not None:

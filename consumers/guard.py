@@ -16,7 +16,7 @@ from surefoot.consumer import HandlerMisuse
 
 _KEY = "surefoot.guard"
 _ENDS_A_TRANSACTION = re.compile(
-    r"(?:\s|--[^\n]*\n|/\*.*?\*/)*"
+    r"(?:[\s;]|--[^\n\r]*[\n\r]|/\*.*?\*/)*"
     r"(?:COMMIT|END|ABORT|BEGIN|START\s+TRANSACTION|PREPARE\s+TRANSACTION|ROLLBACK(?!\s+(?:WORK\s+|TRANSACTION\s+)?TO\b))\b",
     re.IGNORECASE | re.DOTALL,
 )
@@ -69,6 +69,13 @@ class GuardedSession(Session):
     def end(self) -> None:
         """What `close` does, for the owner of the transaction."""
         super().close()
+
+
+@event.listens_for(GuardedSession, "before_commit")
+def _commit_of_its_transaction(session: GuardedSession) -> None:
+    """`session.get_transaction().commit()` does not ask the session. A savepoint is the handler's own to release."""
+    if session.get_nested_transaction() is None:
+        session.guard.refuse("commit() on its session's transaction")
 
 
 def watch(engine: Engine) -> None:

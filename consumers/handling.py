@@ -2,13 +2,11 @@
 
 import asyncio
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any, Literal, assert_never
-
-import orjson
-from pydantic_core import PydanticSerializationError, to_json
 
 from consumers import barriers
 from consumers.metrics import HANDLER_SECONDS
@@ -16,6 +14,7 @@ from consumers.reading import Delivery
 from consumers.unit import Unit
 from surefoot.consumer import Consumer, HandlerMisuse, Transaction
 from surefoot.consumer.handlers import BatchHandler, CommandHandler, EventHandler, OutsideHandler
+from surefoot.consumer.outside import prepared_json
 from surefoot.errors import InvalidEvent
 from surefoot.events import Event, EventData
 from surefoot.events.commands import Command, command_of
@@ -64,7 +63,7 @@ class Handling:
                 raise TypeError(f"{handler.name} takes no single events")  # the plan sends them elsewhere
             else:
                 assert_never(handler)
-        unit.guard.check()
+        unit.check()
         return handled
 
     async def run(self, unit: Unit, deliveries: Sequence[Delivery]) -> None:
@@ -73,10 +72,12 @@ class Handling:
         events = [delivery.event for delivery in deliveries]
         with handling(events[0], self._consumer.name):
             await self._timed(events[0].type, handler.function(events, Transaction(unit.session, self._add, None)))
-        unit.guard.check()
+        unit.check()
 
-    async def prepare(self, unit: Unit, delivery: Delivery) -> Prepared | Handled:
-        """The first half of an outside call; or, for a command that was answered before, all there is to do."""
+    async def prepare(self, unit: Unit, delivery: Delivery, *, prepared: str | None = None) -> Prepared | Handled:
+        """The first half of an outside call; or, for a command that was answered before, all there is to do.
+
+        `prepared`: what it gave before the event died. It runs once, also where the call is made again later."""
         event, handler = delivery.event, delivery.handler
         assert isinstance(handler, OutsideHandler)
         command = command_of(event) if handler.command else None
@@ -86,13 +87,15 @@ class Handling:
             if not isinstance(standing, barriers.Clear):
                 return _settled(standing)
             done = standing.done
+        if prepared is not None:
+            return Prepared(prepared)
         if handler.prepare is None:
             return Prepared("null")
         with handling(event, self._consumer.name):
             tx = Transaction(unit.session, self._add, event, command, done)
             given = await self._timed(event.type, handler.prepare(event, tx))
-        unit.guard.check()
-        return Prepared(_as_json(given, handler.prepare))
+        unit.check()
+        return Prepared(prepared_json(given, handler.prepare))
 
     async def finish(self, unit: Unit, delivery: Delivery, result: Any) -> Handled:
         event, handler = delivery.event, delivery.handler
@@ -102,7 +105,7 @@ class Handling:
         with handling(event, self._consumer.name):
             tx = Transaction(unit.session, self._add, event, command, done)
             reply = await self._timed(event.type, handler.finish(event, tx, result))
-        unit.guard.check()
+        unit.check()
         if handler.command:
             await self._answer(unit, event, command, reply)
         return _DONE
@@ -116,7 +119,7 @@ class Handling:
             return _settled(standing)
         tx = Transaction(unit.session, self._add, event, command, standing.done)
         reply = await self._timed(event.type, handler.function(event, tx))
-        unit.guard.check()
+        unit.check()
         await self._answer(unit, event, command, reply)
         return _DONE
 
@@ -135,23 +138,32 @@ class Handling:
     async def _timed(self, event_type: str, call: Any) -> Any:
         began = time.perf_counter()
         try:
-            async with asyncio.timeout(self._timeout_s):
-                return await call
+            with ordinary_errors():
+                async with asyncio.timeout(self._timeout_s):
+                    return await call
         finally:
             self._seconds[event_type].observe(time.perf_counter() - began)
+
+
+@contextmanager
+def ordinary_errors() -> Iterator[None]:
+    """Around code that is not ours. What is no Exception would end a partition's loop in silence: a handler that waits
+    for a task that was cancelled gets the same error as one whose own task is."""
+    try:
+        yield
+    except (Exception, KeyboardInterrupt):
+        raise
+    except BaseException as error:
+        task = asyncio.current_task()
+        if isinstance(error, asyncio.CancelledError) and task is not None and task.cancelling():
+            raise
+        raise HandlerMisuse(
+            f"The handler raised {type(error).__name__}, which is no ordinary error: it would end the consumer, not "
+            "this event. Catch it where it comes from."
+        ).with_traceback(error.__traceback__) from error
 
 
 def _settled(standing: barriers.Answered | barriers.Barred) -> Handled:
     if isinstance(standing, barriers.Barred):
         return Handled("BARRED")
     return Handled("PROCESSED", () if standing.reply is None else (standing.reply,))
-
-
-def _as_json(given: object, prepare: Any) -> str:
-    try:
-        return orjson.dumps(orjson.loads(to_json(given))).decode()
-    except (PydanticSerializationError, orjson.JSONDecodeError):
-        raise HandlerMisuse(
-            f"{prepare.__name__} returned a {type(given).__name__}, which cannot be kept as JSON until the call is "
-            "made: return a dict, a list, a text, a number, a pydantic model, or None."
-        ) from None

@@ -9,15 +9,16 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any
-from uuid import NAMESPACE_URL, uuid5
 
 import orjson
 
+from consumers.handling import ordinary_errors
 from consumers.parking import ParkedRow
 from consumers.reading import Delivery
 from consumers.unit import Database, FenceLost, Position
 from surefoot.consumer import OutsideCall
 from surefoot.consumer.handlers import OutsideHandler
+from surefoot.consumer.outside import call_keys
 from surefoot.events.commands import command_of
 from surefoot.telemetry.tracing import handling
 from surefoot.testing.failpoints import failpoint
@@ -95,24 +96,14 @@ class OutsideCalls:
     async def _made(self, row: ParkedRow, delivery: Delivery) -> Any:
         handler, event = delivery.handler, delivery.event
         assert isinstance(handler, OutsideHandler)
-        key, do_key = call_keys(delivery, self._position.consumer)
+        command = command_of(event) if handler.command else None
+        key, do_key = call_keys(self._position.consumer, event, command)
         call = OutsideCall(key, do_key, row.attempts + 1, orjson.loads(row.prepared or "null"))
         async with self._database.driver() as driver:
             fence = await driver.fetchval(self._database.sql.current_fence, *self._position.place)
         if fence != self._position.fence:
             raise FenceLost("The partition has a new owner: the call is the new owner's to make.")
         await failpoint("consumer.calling")
-        with handling(event, self._position.consumer):
+        with handling(event, self._position.consumer), ordinary_errors():
             async with asyncio.timeout(self._timeout_s):
                 return await handler.call(event, call)
-
-
-def call_keys(delivery: Delivery, consumer: str) -> tuple[str, str]:
-    """The key of this call, and of the call it undoes. A command's depends on the saga's step, not on the attempt."""
-    handler = delivery.handler
-    command = command_of(delivery.event) if isinstance(handler, OutsideHandler) and handler.command else None
-    if command is None:
-        key = str(uuid5(NAMESPACE_URL, f"surefoot:event:{consumer}:{delivery.source}:{delivery.event_id}"))
-        return key, key
-    names = [f"surefoot:command:{command.saga_id}:{command.step}:{way}" for way in (command.direction, "do")]
-    return str(uuid5(NAMESPACE_URL, names[0])), str(uuid5(NAMESPACE_URL, names[1]))

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any
 
+from consumers import event_lines
 from consumers.batch import receive, settle
 from consumers.controls import Controls
 from consumers.deaths import Deaths
@@ -69,7 +70,7 @@ class ParkedBatches:
             raise
         except Exception as error:
             raise PartFailed(error) from error
-        PROCESSED.labels(self._consumer.name, position.where.topic).inc(len(drained.resolved))
+        self._tell_done(position, drained)
         await failpoint("consumer.drained")
         return drained
 
@@ -91,7 +92,7 @@ class ParkedBatches:
             raise
         except Exception as error:
             raise PartFailed(error) from error
-        PROCESSED.labels(self._consumer.name, position.where.topic).inc()
+        self._tell_done(position, drained)
 
     async def failed_again(
         self, position: Position, row: ParkedRow, reading: Delivery, error: BaseException, *, permanent: bool
@@ -178,13 +179,15 @@ class ParkedBatches:
             case _:  # its handler is gone since it was parked
                 drained.resolved.append(row)
                 drained.ignored += 1
+                gone = "This consumer has no handler for its type any more: it was passed by, and counted as ignored."
+                drained.entries += self._controls.tried(row, "unknown", gone, outcome=None)
                 await unit.driver.execute(unit.sql.forget, unit.position.consumer, row.source, row.event_id)
                 return True
 
     async def _deliver(self, unit: Unit, row: ParkedRow, delivery: Delivery, drained: Drained) -> bool:
         try:
             if isinstance(delivery.handler, OutsideHandler):
-                prepared = await self._handling.prepare(unit, delivery)
+                prepared = await self._handling.prepare(unit, delivery, prepared=row.prepared)
                 if not isinstance(prepared, Handled):
                     calling = self._parking.sql.calling
                     await unit.driver.fetch(calling, *unit.position.place, row.log_offset, prepared.json)
@@ -203,7 +206,7 @@ class ParkedBatches:
         drained.resolved.append(row)
         drained.settled.append((row.source, row.event_id, handled.outcome, None))
         drained.entries += handled.entries
-        drained.entries += self._controls.tried(row, "done", "It was tried again, and its effect has been had.")
+        drained.entries += self._controls.handled(row, handled)
 
     async def _write(self, unit: Unit, position: Position, drained: Drained) -> None:
         await settle(unit, drained.settled)
@@ -238,7 +241,7 @@ class ParkedBatches:
         if not holds:
             await self._parking.promote(unit.driver, position, [row.key])
         entries = self._deaths.entries(reading, diagnosis, failures=failures, attempts=attempts, replays=row.replays)
-        await unit.publish([*entries, *self._controls.tried(row, "failed_again", diagnosis.error)])
+        await unit.publish([*entries, *self._controls.tried(row, "failed_again", diagnosis.error, outcome="DEAD")])
         DEAD.labels(self._consumer.name, position.where.topic, diagnosis.reason).inc()
 
     def _judge(
@@ -249,6 +252,11 @@ class ParkedBatches:
         reason: DeadReason = "permanent" if permanent else "out_of_attempts"
         diagnosis = diagnose(error, reason, consumer=self._consumer.name, event_type=reading.event.type)
         return Verdict(diagnosis, None if rest is None else rest.total_seconds())
+
+    def _tell_done(self, position: Position, drained: Drained) -> None:
+        PROCESSED.labels(self._consumer.name, position.where.topic).inc(len(drained.resolved))
+        if event_lines.wanted():
+            event_lines.parked_lines(drained.resolved)
 
     def _count_attempt(self, reading: Delivery) -> None:
         ATTEMPTS.labels(self._consumer.name, reading.event.type).inc()

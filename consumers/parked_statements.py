@@ -1,8 +1,9 @@
 """The SQL of parked events. Consumer, topic and partition are $1, $2, $3 throughout."""
 
+# JSON as text: SQLAlchemy has told the driver to take it apart on its connections, and other drivers do not.
 COLUMNS = (
-    "log_offset, key, source, event_id, event_type, state::text, holds, attempts, replays, failures, record_key, "
-    "value, headers, (extract(epoch FROM recorded_at) * 1000)::bigint, prepared, control_id"
+    "log_offset, key, source, event_id, event_type, state::text, holds, attempts, replays, failures::text, record_key, "
+    "value, headers::text, (extract(epoch FROM recorded_at) * 1000)::bigint, prepared::text, control_id"
 )
 
 
@@ -32,6 +33,7 @@ class ParkedStatements:
         self.next_due = f"""
             SELECT extract(epoch FROM min(next_attempt_at) - now())::float8 FROM {parked}
             WHERE {here} AND state IN ('DUE', 'CALLING') AND log_offset <> ALL ($4::bigint[])"""
+        self.has_any = f"SELECT EXISTS (SELECT FROM {parked} WHERE {here})"
         self.behind = f"""
             SELECT {COLUMNS} FROM {parked}
             WHERE {here} AND key = $4::text AND holds AND log_offset > $5::bigint
@@ -64,7 +66,8 @@ class ParkedStatements:
         self.find = f"""
             SELECT {COLUMNS}, (SELECT count(*) FROM {parked} b WHERE b.consumer = p.consumer AND b.topic = p.topic
                 AND b.partition = p.partition AND b.key = p.key AND b.holds AND p.holds AND b.log_offset > p.log_offset)
-            FROM {parked} p WHERE {here} AND source = $4::text AND event_id = $5::text"""
+            FROM {parked} p WHERE {here} AND source = $4::text AND event_id = $5::text
+            FOR UPDATE OF p"""  # an operator's `parked retry` may be about to revive it
         self.replay = f"""
             UPDATE {parked} SET state = 'DUE', next_attempt_at = now(), replays = replays + 1, control_id = $5::text
             WHERE {here} AND log_offset = $4::bigint AND state = 'DEAD' RETURNING true"""

@@ -74,6 +74,10 @@ class Parking:
         found: float | None = await driver.fetchval(self.sql.next_due, *position.place, list(under_way))
         return found
 
+    async def has_any(self, driver: Connection, position: Position) -> bool:
+        """Whether anything is parked here at all, dead ones included."""
+        return bool(await driver.fetchval(self.sql.has_any, *position.place))
+
     async def behind(self, driver: Connection, position: Position, row: ParkedRow, at_most: int) -> list[ParkedRow]:
         """Those that waited for this one, in order."""
         found = await driver.fetch(self.sql.behind, *position.place, row.key, row.log_offset, at_most)
@@ -118,7 +122,7 @@ class Parking:
 
 
 def parked_row(row: Row, position: Position) -> ParkedRow:
-    headers = tuple((name, base64.b64decode(value)) for name, value in orjson.loads(row[12]))
+    headers = tuple((name, None if value is None else base64.b64decode(value)) for name, value in orjson.loads(row[12]))
     record = StoredRecord(position.where.topic, position.where.partition, row[0], row[13], row[10], row[11], headers)
     failures = tuple((at, error) for at, error in orjson.loads(row[9]))
     return ParkedRow(
@@ -131,7 +135,8 @@ def with_failure(failures: Failures, at: str, error: str) -> Failures:
 
 
 def headers_json(headers: Headers) -> str:
-    return orjson.dumps([[name, base64.b64encode(value or b"").decode()] for name, value in headers]).decode()
+    pairs = [[name, None if value is None else base64.b64encode(value).decode()] for name, value in headers]
+    return orjson.dumps(pairs).decode()
 
 
 def _columns(row: Parked) -> tuple[object, ...]:

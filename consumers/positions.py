@@ -11,7 +11,7 @@ from consumers.unit import Database, Position, lock_name
 from surefoot.errors import ConfigurationError, SurefootError
 from surefoot.log.port import EventLog, Subscription, TopicPartition
 
-_PLACE = re.compile(r"(?P<topic>[a-zA-Z0-9._-]+)/(?P<partition>\d+):(?P<offset>\d+)")
+_PLACE = re.compile(r"(?P<topic>[a-zA-Z0-9._-]+)/(?P<partition>\d{1,9}):(?P<offset>\d{1,18})")
 
 
 class PositionLost(SurefootError):
@@ -32,14 +32,21 @@ def parse_from(text: str) -> From:
         return From("start")
     if text == "end":
         return From("end")
-    matched = _PLACE.fullmatch(text)
-    if matched is None:
+    place = parse_place(text)
+    if place is None:
         raise ConfigurationError(
             f"--from {text!r} is neither start, nor end, nor a place such as order.events/3:1200 (topic, partition, "
             "offset)."
         )
-    where = TopicPartition(matched["topic"], int(matched["partition"]))
-    return From(where=where, offset=int(matched["offset"]))
+    return From(where=place[0], offset=place[1])
+
+
+def parse_place(text: str) -> tuple[TopicPartition, int] | None:
+    """TOPIC/PARTITION:OFFSET, if the text is of that form."""
+    matched = _PLACE.fullmatch(text)
+    if matched is None:
+        return None
+    return TopicPartition(matched["topic"], int(matched["partition"])), int(matched["offset"])
 
 
 class Positions:

@@ -25,7 +25,7 @@ from consumers.positions import From, Positions
 from consumers.settings import ConsumerSettings
 from consumers.unit import Database, FenceLost
 from consumers.worker import Worker
-from surefoot.consumer import Consumer
+from surefoot.consumer import Consumer, HandlerMisuse
 from surefoot.errors import ConfigurationError, LeaseLost, LogUnavailable
 from surefoot.log.port import EventLog, StoredRecord, Subscription, TopicPartition
 from surefoot.telemetry.alerts import Alerts
@@ -214,6 +214,15 @@ class ConsumerRuntime:
             FENCED.labels(self._consumer.name).inc()
             log.warning(str(lost), consumer=self._consumer.name)
             self._fenced.add(where)
+        except asyncio.CancelledError:
+            if where in self._tasks and not self._stopping.is_set():
+                # Not by us. Nobody would notice that this partition stands still.
+                self._failed = self._failed or HandlerMisuse(
+                    f"A handler cancelled the task it ran in, which is the loop of {where.topic}/{where.partition}: "
+                    "cancel only tasks that the handler has made itself."
+                )
+                self._stopping.set()
+            raise
         except Exception as error:
             self._failed = self._failed or error
             self._stopping.set()

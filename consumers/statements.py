@@ -4,6 +4,8 @@ from surefoot.database.schema import checked_schema
 
 LOCK_CLASS = 1937076840
 """The class of the advisory locks that say which backend works on which partition."""
+TURN_CLASS = 1937076841
+"""The class of the advisory locks that let one batch of a consumer run at a time."""
 
 
 class Statements:
@@ -22,6 +24,7 @@ class Statements:
             SELECT pg_current_xact_id()::text, ARRAY(
                 SELECT DISTINCT key FROM {parked} WHERE {here} AND holds AND key = ANY ($5::text[]))
             FROM (SELECT pg_advisory_xact_lock_shared({LOCK_CLASS}, hashtext($4::text)) OFFSET 0) AS locked"""
+        self.take_turn = f"SELECT pg_advisory_xact_lock({TURN_CLASS}, hashtext($1::text))"
         self.fence = f"""
             UPDATE {partitions}
             SET next_offset = coalesce($5::bigint, next_offset), ignored = ignored + $6::bigint, updated_at = now()

@@ -75,14 +75,16 @@ class Unit:
         self._xid = ""
         self.driver: Connection
 
-    async def begin(self, keys: Sequence[str]) -> frozenset[str]:
-        """Begin; which of these keys have something parked."""
+    async def begin(self, keys: Sequence[str], *, alone: bool = False) -> frozenset[str]:
+        """Begin; which of these keys have something parked. `alone`: when no other batch of this consumer runs."""
         with own():
             await self._connection.begin()
             # The first statement goes through SQLAlchemy, which sends BEGIN with it; the rest straight to the driver.
             found = await self._connection.exec_driver_sql(
                 self.sql.begin, (*self.position.place, lock_name(self.position), list(set(keys)))
             )
+            if alone:
+                await self._connection.exec_driver_sql(self.sql.take_turn, (self.position.consumer,))
         self._xid, held = cast(tuple[str, list[str]], tuple(found.one()))
         raw = await self._connection.get_raw_connection()
         self.driver = cast(Connection, raw.driver_connection)
@@ -105,15 +107,14 @@ class Unit:
         """Write what the handlers left in the session; the events they published."""
         if self._session is None:
             return []
-        self.guard.check()
+        self.check()
         if self._session.sync_session.get_nested_transaction() is not None:
             raise HandlerMisuse(
                 "The handler left a savepoint open, so nobody knows whether its work is meant to stay. Use "
                 "`async with tx.session.begin_nested()`, which ends it."
             )
         await self._session.flush()
-        self.guard.check()
-        self._still_open()
+        self.check()
         return take(self._session)
 
     async def publish(self, entries: Sequence[Entry]) -> None:
@@ -122,7 +123,7 @@ class Unit:
             await self.driver.execute(sql, *values)
 
     async def commit(self, *, next_offset: int | None, ignored: int = 0) -> None:
-        self._still_open()
+        self.check()
         fence = self.position.fence
         kept = await self.driver.fetchval(self.sql.fence, *self.position.place, fence, next_offset, ignored, self._xid)
         if kept is None:
@@ -145,7 +146,9 @@ class Unit:
         if self._connection.in_transaction():
             await self._connection.rollback()
 
-    def _still_open(self) -> None:
+    def check(self) -> None:
+        """Whether it is still the transaction that was begun, as far as that can be known without asking the database.
+        After every handler: what the next one did outside of any transaction would stay."""
         self.guard.check()
         if not self.driver.is_in_transaction():
             raise HandlerMisuse("The transaction was over when the handler returned: nothing of it was kept.")

@@ -23,13 +23,15 @@ from consumers.reading import Delivery, Reading, read
 from consumers.settings import ConsumerSettings
 from consumers.unit import Database, FenceLost, PartFailed, Position
 from surefoot.consumer import Consumer
+from surefoot.consumer.failures import FREE_CONTENTIONS
 from surefoot.log.port import StoredRecord, TopicPartition
 from surefoot.testing.failpoints import failpoint
 
 log = structlog.get_logger("surefoot.consumer")
 LOOK_AGAIN_S = 1.0
 """How long an operator's `parked retry` may go unnoticed."""
-UNCOUNTED_CONTENTIONS = 10
+LOOK_FOR_REVIVED_S = 5.0
+"""The same where nothing is due and a dead event may be made so by an operator."""
 CONTENTION_PAUSE_S = 0.02
 CHAIN_EVENTS = 100
 """Parked events of one key taken in one transaction, once the first of them has gone through."""
@@ -104,7 +106,7 @@ class Worker:
             await self._calls.cancel()
 
     async def _rest(self) -> None:
-        if not self.buffer:
+        if not self.buffer and not self._calls.under_way():
             self.idle.set()
         pause = max(0.0, self._look_at - time.monotonic())
         try:
@@ -126,7 +128,7 @@ class Worker:
                 continue
             self._failing.works()
             self.next_offset = part[-1].record.offset + 1
-            if carried.parked:
+            if carried.parked or carried.obeyed:
                 self._look_at = 0.0
 
     async def _after_failure(self, part: Sequence[Reading], failed: PartFailed) -> list[Sequence[Reading]]:
@@ -165,7 +167,7 @@ class Worker:
     def _not_yet_counted(self, offset: int) -> bool:
         """A single event's deadlocks and lock timeouts count from the tenth."""
         self._contentions[offset] = self._contentions.get(offset, 0) + 1
-        return self._contentions[offset] < UNCOUNTED_CONTENTIONS
+        return self._contentions[offset] <= FREE_CONTENTIONS
 
     # -- parked ------------------------------------------------------------------------------------------------------
 
@@ -180,11 +182,14 @@ class Worker:
                     driver, self.position, under_way=under_way, at_most=self._settings.drain_events
                 )
                 wait_s = await self._parking.next_due_s(driver, self.position, under_way=under_way)
+                pause_s = LOOK_FOR_REVIVED_S if wait_s is None else min(LOOK_AGAIN_S, max(0.0, wait_s))
+                if wait_s is None and not await self._parking.has_any(driver, self.position):
+                    pause_s = float("inf")  # nothing is parked here, and nobody else parks anything here
             self._failing.works()
         except Exception as trouble:
             await self._failing.own_trouble(trouble, self._stopping)
             return 1
-        self._look_at = float("inf") if wait_s is None else time.monotonic() + min(LOOK_AGAIN_S, max(0.0, wait_s))
+        self._look_at = time.monotonic() + pause_s
         tried = 0
         for row in rows:
             if self._stopping.is_set():

@@ -32,6 +32,10 @@ class HandlerMisuse(SurefootError):
     """A handler did something with its transaction that would hurt others in the same batch."""
 
 
+FREE_CONTENTIONS = 9
+"""So many deadlocks and lock timeouts of a single event are not counted as attempts."""
+
+
 @dataclass(frozen=True, slots=True)
 class Rules:
     """What a consumer says about types of exceptions. Of several that fit, the closest relative decides."""

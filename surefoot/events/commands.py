@@ -4,6 +4,7 @@ The names travel as CloudEvents extensions, so that a service in any language ca
 `sagadirection` (do or undo) and `sagaattempt`. A reply carries the command's id as its causation id.
 """
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal, cast, get_args
@@ -15,6 +16,7 @@ from surefoot.events.event_type import EventData
 Direction = Literal["do", "undo"]
 SAGA, STEP, DIRECTION, ATTEMPT = "sagaid", "sagastep", "sagadirection", "sagaattempt"
 MAX_NAME = 200
+_ATTEMPT = re.compile("[1-9][0-9]{0,5}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +45,7 @@ def command_of(event: Event[EventData]) -> Command | None:
             f"The command {event.type} does not say which step of which saga it is for: it needs {SAGA} and {STEP}, "
             f"of 1 to {MAX_NAME} characters."
         )
-    if direction not in get_args(Direction) or not (attempt.isdecimal() and 0 < int(attempt[:9]) < 1_000_000):
+    if direction not in get_args(Direction) or not _ATTEMPT.fullmatch(attempt):
         raise InvalidEvent(
             f"The command {event.type} needs {DIRECTION} to be do or undo, and {ATTEMPT} to be a number above zero."
         )

@@ -1,9 +1,7 @@
 """What commands leave behind in the test kit, by saga, step and direction: the reply, or that they must not run."""
 
 from dataclasses import dataclass
-from uuid import NAMESPACE_URL, uuid5
 
-from surefoot.consumer.identity import inbox_identity
 from surefoot.events import Event, EventData
 from surefoot.events.commands import Command
 
@@ -41,18 +39,6 @@ class Barriers:
             return False
         do = self._settled.get(_do_of(command))
         return do is not None and not do.barred
-
-
-def call_keys(consumer: str, event: Event[EventData], command: Command | None) -> tuple[str, str]:
-    """The key of an outside call, and of the call that it undoes."""
-    if command is None:
-        key = _uuid("event", consumer, *inbox_identity(event.source, event.id))
-        return key, key
-    return _uuid("command", *_place(command)), _uuid("command", *_do_of(command))
-
-
-def _uuid(*names: str) -> str:
-    return str(uuid5(NAMESPACE_URL, ":".join(("surefoot", *names))))
 
 
 def _place(command: Command) -> tuple[str, str, str]:

@@ -4,23 +4,23 @@ What a handler publishes, the reply that is kept and the outcome come about toge
 when it raises.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import AbstractAsyncContextManager
 from typing import Literal, assert_never
 
 import orjson
-from pydantic_core import PydanticSerializationError, to_json
 
-from surefoot.consumer import Consumer, HandlerMisuse, OutsideCall, Transaction
+from surefoot.consumer import Consumer, OutsideCall, Transaction
 from surefoot.consumer.contracts import CommandFailed
 from surefoot.consumer.dead_letter import DeadReason, diagnose
 from surefoot.consumer.handlers import BatchHandler, CommandHandler, EventHandler, Handler, OutsideHandler
+from surefoot.consumer.outside import call_keys, prepared_json
 from surefoot.errors import InvalidEvent
 from surefoot.events import BadRecord, Event, EventData, new_event, to_event
 from surefoot.events.commands import Command, command_of
 from surefoot.telemetry.tracing import handling
-from surefoot.testing.consumer_barriers import Barrier, Barriers, call_keys
-from surefoot.testing.consumer_faults import Faults, name_of
+from surefoot.testing.consumer_barriers import Barrier, Barriers
+from surefoot.testing.consumer_faults import Faults
 from surefoot.testing.consumer_records import Delivered, read_back
 from surefoot.testing.consumer_transaction import transaction
 
@@ -117,9 +117,9 @@ class Handling:
             if known is not None:
                 return self._again(known, event)
             async with self._transaction(event, command) as tx:
-                prepared = b"null"
+                prepared = "null"
                 if handler.prepare is not None:
-                    prepared = _as_json(await self._faults.call(handler.prepare, event, tx), handler.prepare)
+                    prepared = prepared_json(await self._faults.call(handler.prepare, event, tx), handler.prepare)
             one.prepared = prepared
             self._barriers.bar_the_do(command)
         key, do_key = call_keys(self._consumer.name, event, command)
@@ -146,13 +146,3 @@ class Handling:
 
 def _published(tx: Transaction, reply: EventData | None) -> Event[EventData] | None:
     return None if reply is None else tx.publish(reply)
-
-
-def _as_json(given: object, prepare: Callable[..., object]) -> bytes:
-    try:
-        return to_json(given)
-    except PydanticSerializationError:
-        raise HandlerMisuse(
-            f"{name_of(prepare)} returned a {type(given).__name__}, which cannot be kept as JSON until the call is "
-            "made: return a dict, a list, a text, a number, a pydantic model, or None."
-        ) from None

@@ -11,14 +11,12 @@ from typing import Literal
 
 from surefoot.consumer import Consumer
 from surefoot.consumer.dead_letter import DeadReason
-from surefoot.consumer.failures import FailureClass, classify
+from surefoot.consumer.failures import FREE_CONTENTIONS, FailureClass, classify
 from surefoot.consumer.handlers import BatchHandler
 from surefoot.events import BadRecord
 from surefoot.testing.consumer_handling import Handling
 from surefoot.testing.consumer_records import Delivered, KitMisuse
 
-FREE_CONTENTIONS = 9
-"""So many deadlocks and lock timeouts of one event are no attempts; the next one is."""
 AWAY: tuple[FailureClass, ...] = ("dependency", "database")
 """The consumer waits. There is no database here that could be asked whether it is really away, so its word is taken."""
 _log = logging.getLogger(__name__)

@@ -47,7 +47,7 @@ class Delivered:
     """Later events of its key wait."""
     stalled: bool = False
     """Its outside call found a dependency away: it is tried again at the next occasion."""
-    prepared: bytes | None = None
+    prepared: str | None = None
     """What `prepare` returned, as JSON; None before it ran."""
     reason: DeadReason | None = None
     error: Exception | None = None

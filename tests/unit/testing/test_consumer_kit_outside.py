@@ -3,7 +3,7 @@
 from typing import Any
 from uuid import UUID
 
-from surefoot.consumer import Consumer, DependencyDown, HandlerMisuse, OutsideCall, Retry, Transaction, Transient
+from surefoot.consumer import Consumer, DependencyDown, OutsideCall, Permanent, Retry, Transaction, Transient
 from surefoot.consumer.contracts import CommandFailed
 from surefoot.events import Event, EventData
 from surefoot.testing.consumer_kit import ConsumerKit
@@ -183,7 +183,7 @@ async def test_what_cannot_be_kept_as_json_is_refused_before_the_call() -> None:
 
     await story.kit.deliver(ParcelWeighed(order_id="o-1"))
     error = story.kit.error_of(ParcelWeighed(order_id="o-1"))
-    assert isinstance(error, HandlerMisuse)
+    assert isinstance(error, Permanent)
     assert "choose_badly returned a object, which cannot be kept as JSON" in str(error)
     assert (story.calls, story.kit.published) == ([], [])
 
