@@ -1,7 +1,8 @@
 """`surefoot demo`: the main job, on this machine alone, in about half a minute.
 
-Services commit rows with events, relays publish them, one relay is killed on the way, a reader prints what arrives; at
-the end Postgres's own commit order is compared with what lies in the log.
+Services commit rows with events, relays publish them, consumers act on them; a relay and a consumer are killed on the
+way, and one event cannot be handled. A reader prints what arrives. At the end Postgres's own commit order is compared
+with what lies in the log, and the effects are counted.
 """
 
 import asyncio
@@ -16,12 +17,13 @@ from typing import Annotated
 import typer
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
-from rich.table import Table
 from sqlalchemy.ext.asyncio import create_async_engine
 
 from schemas import catalogue
 from services import children
+from services.demo.outcome import Outcome
 from services.demo.shop import Shop
+from services.demo.trouble import Trouble
 from services.demo.watch import Watch
 from surefoot.commands.event_log import event_log
 from surefoot.commands.running import run
@@ -32,17 +34,22 @@ from surefoot.database.embedded import EmbeddedPostgres
 from surefoot.database.migrate import migrate
 from surefoot.database.schema import DEFAULT_SCHEMA
 from surefoot.errors import SurefootError
-from surefoot.log.port import StoredRecord
-from surefoot.testing.checkers import Finding, check_all
+from surefoot.log.port import EventLog, StoredRecord
+from surefoot.testing.checkers import check_all
 
 console = Console(highlight=False, soft_wrap=True)
 SHOW_EVERY = 150
-PUBLISH_TIMEOUT_S = 90
+PATIENCE_S = 150
+EVENTS_PER_ORDER = 5
+DOMAINS = ("order", "payment", "warehouse", "shipping")
+DEAD_LETTERS = "order.events.dlq"
+WAREHOUSE = "services.demo.warehouse:warehouse"
 # Short leases, so that the audience need not wait for the take-over.
-RELAY_ENVIRONMENT = {
+ENVIRONMENT = {
     "SUREFOOT_RELAY_LEASE": "PT3S",
     "SUREFOOT_RELAY_HEARTBEAT": "PT0.5S",
     "SUREFOOT_RELAY_LOCK_TIMEOUT": "PT1S",
+    "SUREFOOT_LOG_LEASE": "PT3S",
 }
 
 
@@ -56,7 +63,7 @@ def demo(
     orders: Annotated[int, typer.Option(min=1, max=100_000, help="Orders to take; each is five events.")] = 600,
     relays: Annotated[int, typer.Option(min=2, max=8, help="Relays to start; one is killed on the way.")] = 3,
 ) -> None:
-    """Watch events flow on an embedded database: nothing is lost, doubled in effect or out of order. Ends by itself."""
+    """Watch events flow on an embedded database: nothing is lost, doubled or out of order. Ends by itself."""
     directory = Path(tempfile.mkdtemp(prefix="surefoot-demo-"))
     directory.chmod(0o755)  # Postgres will not run as root, and the user it runs as has to get in
     server = EmbeddedPostgres(directory, options={"track_commit_timestamp": "on"})
@@ -73,66 +80,84 @@ def demo(
 async def _run(url: str, directory: Path, size: Size) -> bool:
     await migrate(url)
     engine = create_async_engine(sqlalchemy_url(url), pool_size=16)
-    shop = Shop(engine)
+    shop, trouble = Shop(engine), Trouble(engine, console)
     await shop.open()
-    relays: list[children.Child] = []
+    running: list[children.Child] = []
     try:
         async with event_log(None, url, DEFAULT_SCHEMA) as log:
-            specs = declared(catalogue)
-            await log.create(specs)
-            relays = [await _start_relay(number, url, directory) for number in range(1, size.relays + 1)]
+            await log.create(declared(catalogue))
+            running += [await _start(f"relay-{n}", url, directory, "relay") for n in range(1, size.relays + 1)]
+            running += [await _start(f"consumer-{n}", url, directory, "consume", WAREHOUSE) for n in (1, 2)]
             watch = Watch(_shower())
-            following = asyncio.create_task(watch.follow(log, [spec.name for spec in specs]))
+            topics = [topic.name for topic in catalogue.topics() if topic.name.partition(".")[0] in DOMAINS]
+            following = asyncio.create_task(watch.follow(log, [name for name in topics if not name.endswith(".dlq")]))
             try:
-                await _trade(shop, watch, relays, size)
-                await _wait_for_publication(shop, watch, following)
+                async with asyncio.timeout(PATIENCE_S):
+                    async with asyncio.TaskGroup() as group:
+                        group.create_task(trouble.follow())
+                        group.create_task(_trade(shop, watch, running, size))
+                    await _until_all_is_done(shop, watch, log, following, size)
+            except TimeoutError:
+                console.print(f"[red]Not all of it was done within {PATIENCE_S} s.[/] The logs are gone with the demo.")
             finally:
                 following.cancel()
                 with suppress(asyncio.CancelledError, BaseExceptionGroup):
                     await following
-            findings = check_all(await shop.committed(), watch.seen)
+            committed = await shop.committed()
+            findings = check_all(committed, watch.seen)
+            set_aside, twice = await shop.set_aside()
+            letters = await _letters(log)
     finally:
-        for relay in relays:
-            await relay.stop()
+        for child in running:
+            await child.stop()
         await engine.dispose()
-    _report(shop, watch, findings)
-    return not findings
+    outcome = Outcome(shop.counts, watch, committed, findings, set_aside, twice, letters, size.orders)
+    outcome.show(console)
+    return outcome.is_well
 
 
-async def _start_relay(number: int, url: str, directory: Path) -> children.Child:
-    name = f"relay-{number}"
+async def _start(name: str, url: str, directory: Path, *command: str) -> children.Child:
     log = directory / f"{name}.log"
-    child = await children.start(name, "relay", "--database", url, log=log, environment=RELAY_ENVIRONMENT)
+    child = await children.start(name, *command, "--database", url, log=log, environment=ENVIRONMENT)
     console.print(f"[bold green]{name}[/] started as process {child.pid}")
     return child
 
 
-async def _trade(shop: Shop, watch: Watch, relays: list[children.Child], size: Size) -> None:
-    """Take the orders; kill a relay when a third are done."""
-    trading = asyncio.create_task(shop.trade(size.orders, clerks=12, pause_s=0.12))
+async def _trade(shop: Shop, watch: Watch, running: list[children.Child], size: Size) -> None:
+    """Take the orders; kill a relay when a third are done, and a consumer when two thirds are."""
+    trading = asyncio.gather(shop.trade(size.orders, clerks=12, pause_s=0.12), shop.trade_in_trouble())
+    to_kill = [(1 / 3, running[0], "its shards"), (2 / 3, running[-1], "its partitions")]
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
-    killed = False
     with Progress(*columns, console=console, transient=True) as progress:
         taken = progress.add_task("orders taken", total=size.orders)
-        arrived = progress.add_task("events in the log", total=size.orders * 5)
+        arrived = progress.add_task("events in the log", total=size.orders * EVENTS_PER_ORDER)
         while not trading.done():
             await asyncio.wait({trading}, timeout=0.2)
             progress.update(taken, completed=shop.counts.orders)
             progress.update(arrived, completed=len(watch.distinct))
-            if not killed and shop.counts.orders * 3 >= size.orders:
-                killed = True
-                relays[0].kill()
-                console.print(f"[bold red]{relays[0].name} killed[/] (SIGKILL); the others take over its shards")
+            if to_kill and shop.counts.orders >= to_kill[0][0] * size.orders:
+                _, victim, left = to_kill.pop(0)
+                victim.kill()
+                console.print(f"[bold red]{victim.name} killed[/] (SIGKILL); the others take over {left}")
     await trading
 
 
-async def _wait_for_publication(shop: Shop, watch: Watch, following: asyncio.Task[None]) -> None:
-    deadline = asyncio.get_running_loop().time() + PUBLISH_TIMEOUT_S
-    while len(watch.distinct) < shop.counts.committed and asyncio.get_running_loop().time() < deadline:
+async def _until_all_is_done(
+    shop: Shop, watch: Watch, log: EventLog, following: asyncio.Task[None], size: Size
+) -> None:
+    """Every order set aside, every event in the log, the dead letter in its topic."""
+    while True:
         if following.done():
             following.result()
             raise SurefootError("The reader ended before all events had arrived.")
+        set_aside, _ = await shop.set_aside()
+        if set_aside >= size.orders and len(watch.distinct) >= len(await shop.committed()) and await _letters(log):
+            return
         await asyncio.sleep(0.1)
+
+
+async def _letters(log: EventLog) -> int:
+    return sum((await log.end_offsets(DEAD_LETTERS)).values())
 
 
 def _shower() -> Callable[[StoredRecord], None]:
@@ -145,26 +170,3 @@ def _shower() -> Callable[[StoredRecord], None]:
         count += 1
 
     return show
-
-
-def _report(shop: Shop, watch: Watch, findings: list[Finding]) -> None:
-    table = Table(title="What was committed, and what is in the log", show_header=False)
-    table.add_row("events committed", f"{shop.counts.committed:,}")
-    table.add_row("events rolled back with their transaction", f"{shop.counts.rolled_back:,}")
-    table.add_row("distinct events in the log", f"{len(watch.distinct):,}")
-    table.add_row("repeats (a consumer drops them by their id)", f"{len(watch.seen) - len(watch.distinct):,}")
-    for violation, words in {
-        "lost": "lost",
-        "invented": "published though rolled back",
-        "out_of_order": "keys out of commit order",
-        "split_key": "keys in two partitions",
-    }.items():
-        count = sum(finding.violation == violation for finding in findings)
-        table.add_row(words, f"[bold {'red' if count else 'green'}]{count}[/]")
-    console.print(table)
-    for finding in findings[:10]:
-        console.print(f"[red]✗[/] {finding.sentence}")
-    if not findings:
-        console.print(
-            "[bold green]✓[/] Nothing was lost, nothing was invented, every key is in the order of its commits."
-        )

@@ -1,5 +1,4 @@
-"""The demo's services: order, payment and warehouse, each committing its own rows with an event in the same
-transaction.
+"""The demo's services: order and payment, each committing its own rows with an event in the same transaction.
 
 Some transactions change their mind and roll back; their events must never be seen.
 """
@@ -12,10 +11,9 @@ from uuid import UUID, uuid4
 from sqlalchemy import Column, Integer, MetaData, Table, Text, Uuid, insert, text
 from sqlalchemy.ext.asyncio import AsyncEngine, AsyncSession
 
-from schemas.order import OrderPaid, OrderPendingPayment, PlacementRequested
-from schemas.parts import Address, Line, StockLine
+from schemas.order import OrderCancelled, OrderPaid, OrderPendingPayment, PlacementRequested
+from schemas.parts import Address, Line
 from schemas.payment import PaymentCaptured
-from schemas.warehouse import StockReserved
 from surefoot import outbox
 from surefoot.events import Event, EventData, Money, event_type_of
 from surefoot.testing.checkers import Committed
@@ -29,6 +27,13 @@ journal = Table(
     Column("order_id", Text, nullable=False),
     Column("step", Integer, nullable=False),
 )
+reservations = Table(
+    "reservations",
+    metadata,
+    Column("order_id", Text, nullable=False, comment="no key: if an order were set aside twice, it would show"),
+)
+JAMMED_ORDER = "order-jammed"
+"""The one order that the warehouse cannot set aside."""
 
 
 @dataclass(slots=True)
@@ -49,7 +54,7 @@ class Shop:
             await connection.run_sync(metadata.create_all)
 
     async def trade(self, orders: int, *, clerks: int, pause_s: float) -> None:
-        """Take orders with several clerks at once; each order is four events on its key."""
+        """Take orders with several clerks at once; each order is four events, and a fifth of the warehouse's."""
         numbers = iter(range(orders))
 
         async def clerk() -> None:
@@ -59,8 +64,17 @@ class Shop:
 
         await asyncio.gather(*(clerk() for _ in range(clerks)))
 
-    async def _order(self) -> None:
-        order_id = f"order-{uuid4().hex[:8]}"
+    async def trade_in_trouble(self) -> None:
+        """An order that the warehouse will fail on, and its cancellation, which has to wait behind it."""
+        await self._order(JAMMED_ORDER)
+        session_id = f"session-{JAMMED_ORDER}"
+        cancelled = OrderCancelled(
+            order_id=JAMMED_ORDER, checkout_session_id=session_id, mode="choreographed", reason="customer_request"
+        )
+        await self._commit(JAMMED_ORDER, 5, cancelled, None)
+
+    async def _order(self, order_id: str | None = None) -> None:
+        order_id = order_id or f"order-{uuid4().hex[:8]}"
         cause: Event[EventData] | None = None
         for number, data in enumerate(_story(order_id)):
             cause = await self._commit(order_id, number, data, cause)
@@ -82,6 +96,13 @@ class Shop:
                 await session.commit()
                 self.counts.committed += 1
                 return event
+
+    async def set_aside(self) -> tuple[int, int]:
+        """How many orders the warehouse has set aside, and how many of them more than once."""
+        query = text("SELECT count(DISTINCT order_id), count(*) - count(DISTINCT order_id) FROM shop.reservations")
+        async with self.engine.connect() as connection:
+            row = (await connection.execute(query)).one()
+            return row[0], row[1]
 
     async def committed(self) -> list[Committed]:
         """What was committed, in the order Postgres committed it."""
@@ -124,8 +145,5 @@ def _story(order_id: str) -> list[EventData]:
             mode="choreographed",
             payment_id=payment_id,
             total=price,
-        ),
-        StockReserved(
-            order_id=order_id, reservation_id=f"reservation-{order_id}", lines=(StockLine(sku=sku, quantity=1),)
         ),
     ]
