@@ -34,7 +34,7 @@ GOALS: dict[str, tuple[str, float]] = {
     "ratio_bare_batch_handler": ("≥", 0.6),
     "rss_growth_mb": ("≤", 30),
 }
-CONTENDERS = ("textbook", "bare_batch", "per_event", "per_event_core", "whole_batch", "hot_rows")
+CONTENDERS = ("textbook", "textbook_lean", "bare_batch", "per_event", "per_event_core", "whole_batch", "hot_rows")
 MEMORY_HANDLER = "whole_batch"
 WARM = 2000
 WARM_TEXTBOOK = 500
@@ -50,7 +50,8 @@ class Size:
     events: int = 60_000
     events_batches: int = 100_000
     events_core: int = 15_000
-    events_textbook: int = 6_500
+    events_textbook: int = 2_500
+    events_lean: int = 6_500
     events_hot: int = 6_000
     memory_first: int = 100_000
     memory_further: int = 1_000_000
@@ -59,6 +60,7 @@ class Size:
     def of(self, contender: str) -> int:
         return {
             "textbook": self.events_textbook,
+            "textbook_lean": self.events_lean,
             "bare_batch": self.events_batches,
             "whole_batch": self.events_batches,
             "per_event_core": self.events_core,
@@ -70,7 +72,8 @@ SMALL = Size(
     events=20_000,
     events_batches=30_000,
     events_core=8_000,
-    events_textbook=2_500,
+    events_textbook=1_500,
+    events_lean=2_500,
     events_hot=4_000,
     memory_first=20_000,
     memory_further=100_000,
@@ -129,8 +132,10 @@ async def _rates(where: Ground, log: Path, rounds: int, size: Size, say: Say) ->
         "batch_handler_per_s": _median(found["whole_batch"]),
         "hot_rows_per_s": _median(found["hot_rows"]),
         "textbook_per_s": _median(found["textbook"]),
+        "textbook_lean_per_s": _median(found["textbook_lean"]),
         "bare_batch_per_s": _median(found["bare_batch"]),
         "ratio_textbook": _ratio(found, "per_event", "textbook"),
+        "ratio_textbook_lean": _ratio(found, "per_event", "textbook_lean"),
         "ratio_bare": _ratio(found, "per_event", "bare_batch"),
         "ratio_textbook_core": _ratio(found, "per_event_core", "textbook"),
         "ratio_bare_core": _ratio(found, "per_event_core", "bare_batch"),
@@ -142,7 +147,7 @@ async def _rates(where: Ground, log: Path, rounds: int, size: Size, say: Say) ->
 async def _pace(where: Ground, name: str, number: int, batch: list[Entry], log: Path) -> Pace:
     """A topic, a group and tables of its own for each run; the same events for all."""
     await clear(where)
-    warm = WARM_TEXTBOOK if name == "textbook" else WARM
+    warm = WARM_TEXTBOOK if name.startswith("textbook") else WARM
     async with topic_of(where, f"bench.{name.replace('_', '-')}.{number}") as topic:
         await publish(where, topic, batch)
         run = Run(name, f"{name}_{number}", topic, warm, len(batch))

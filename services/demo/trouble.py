@@ -22,23 +22,21 @@ class Trouble:
     def __init__(self, engine: AsyncEngine, console: Console) -> None:
         self._engine = engine
         self._console = console
-        self.passed_meanwhile = 0
+        self.passed = 0
         self.waiting_behind = 0
         self.reason: str | None = None
 
     async def follow(self) -> None:
         """Until it is dead and something waits behind it."""
-        told, before = 0, None
+        told = 0
         while self.reason is None or self.waiting_behind < 1:
             await asyncio.sleep(LOOK_S)
             async with self._engine.connect() as connection:
                 head = (await connection.execute(_HEAD, {"key": JAMMED_ORDER})).one_or_none()
                 self.waiting_behind = await connection.scalar(_BEHIND, {"key": JAMMED_ORDER}) or 0
-                passed = await connection.scalar(_PASSED) or 0
+                self.passed = await connection.scalar(_PASSED) or 0
             if head is None:
                 continue
-            before = passed if before is None else before
-            self.passed_meanwhile = passed - before
             if head.state == "DEAD":
                 self.reason = head.reason
             elif head.attempts > told:
@@ -46,7 +44,7 @@ class Trouble:
                 self._say(f"[yellow]{JAMMED_ORDER} failed[/] (attempt {told} of 3); its key waits, the others go on")
         self._say(
             f"[red]{JAMMED_ORDER} is dead[/] ({self.reason}) and in order.events.dlq; {self.waiting_behind} event "
-            f"waits behind it; {self.passed_meanwhile} other orders passed meanwhile"
+            f"waits behind it; {self.passed} other orders have been set aside"
         )
 
     def _say(self, line: str) -> None:
