@@ -31,65 +31,58 @@ def retention_of(consumer: Consumer, settings: ConsumerSettings) -> timedelta:
     return max(settings.retention, max(kept, default=timedelta(0)) + settings.replay_window)
 
 
-async def keep_house(
-    consumer: Consumer,
-    database: Database,
-    event_log: EventLog,
-    settings: ConsumerSettings,
-    next_offsets: Callable[[], Mapping[TopicPartition, int]],
-    stopping: asyncio.Event,
-) -> None:
-    retention = retention_of(consumer, settings)
-    while not stopping.is_set():
-        with contextlib.suppress(TimeoutError):
-            await asyncio.wait_for(stopping.wait(), settings.housekeeping.total_seconds())
-        if stopping.is_set():
+class Housekeeping:
+    def __init__(self, consumer: Consumer, database: Database, event_log: EventLog, settings: ConsumerSettings) -> None:
+        self._consumer = consumer
+        self._database = database
+        self._log = event_log
+        self._every_s = settings.housekeeping.total_seconds()
+        self._retention = retention_of(consumer, settings)
+        self._stats = ParkedStatements(settings.db_schema).stats
+        self._measured: set[TopicPartition] = set()
+
+    async def keep(self, next_offsets: Callable[[], Mapping[TopicPartition, int]], stopping: asyncio.Event) -> None:
+        """Until stopped. What is away is waited for; the polls and the workers tell of it."""
+        while not stopping.is_set():
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(stopping.wait(), self._every_s)
+            if stopping.is_set():
+                return
+            try:
+                await self._measure(next_offsets())
+                await self._forget(next_offsets(), stopping)
+            except LogUnavailable:
+                continue
+            except Exception as error:
+                if not is_database_error(error) and not isinstance(error, DBAPIError):
+                    raise
+
+    async def _measure(self, offsets: Mapping[TopicPartition, int]) -> None:
+        name = self._consumer.name
+        for gone in self._measured - offsets.keys():
+            LAG.remove(name, gone.topic, str(gone.partition))  # its owner measures it now
+        self._measured = set()
+        for topic in sorted({where.topic for where in offsets}):
+            for where, end in (await self._log.end_offsets(topic)).items():
+                if where in offsets:
+                    LAG.labels(name, topic, str(where.partition)).set(max(0, end - offsets[where]))
+                    self._measured.add(where)
+        async with self._database.driver() as driver:
+            rows = await driver.fetch(self._stats, name)
+        found = {row[0]: (row[1], row[2]) for row in rows}
+        for one in self._consumer.topics:
+            keys, age_s = found.get(one.name, (0, 0.0))
+            PARKED_KEYS.labels(name, one.name).set(keys)
+            OLDEST_PARKED.labels(name, one.name).set(age_s)
+
+    async def _forget(self, offsets: Mapping[TopicPartition, int], stopping: asyncio.Event) -> None:
+        """Small deletes, each a transaction of its own, by the owner of the first partition alone."""
+        if TopicPartition(self._consumer.topics[0].name, 0) not in offsets:
             return
-        try:
-            await _measure(consumer, database, event_log, settings, next_offsets())
-            await _forget(consumer, database, retention, next_offsets(), stopping)
-        except LogUnavailable:
-            continue  # the polls tell of it
-        except Exception as error:
-            if not is_database_error(error) and not isinstance(error, DBAPIError):
-                raise
-
-
-async def _measure(
-    consumer: Consumer,
-    database: Database,
-    event_log: EventLog,
-    settings: ConsumerSettings,
-    offsets: Mapping[TopicPartition, int],
-) -> None:
-    for topic in sorted({where.topic for where in offsets}):
-        for where, end in (await event_log.end_offsets(topic)).items():
-            if where in offsets:
-                LAG.labels(consumer.name, topic, str(where.partition)).set(max(0, end - offsets[where]))
-    async with database.driver() as driver:
-        rows = await driver.fetch(ParkedStatements(settings.db_schema).stats, consumer.name)
-    found = {row[0]: (row[1], row[2]) for row in rows}
-    for one in consumer.topics:
-        keys, age_s = found.get(one.name, (0, 0.0))
-        PARKED_KEYS.labels(consumer.name, one.name).set(keys)
-        OLDEST_PARKED.labels(consumer.name, one.name).set(age_s)
-
-
-async def _forget(
-    consumer: Consumer,
-    database: Database,
-    retention: timedelta,
-    offsets: Mapping[TopicPartition, int],
-    stopping: asyncio.Event,
-) -> None:
-    """Small deletes, each a transaction of its own, by the owner of the first partition alone."""
-    first = TopicPartition(consumer.topics[0].name, 0)
-    if first not in offsets:
-        return
-    for statement in (database.sql.expire, database.sql.expire_barriers):
-        removed = DELETE_ROWS
-        while removed == DELETE_ROWS and not stopping.is_set():
-            async with database.driver() as driver:
-                answer = await driver.execute(statement, consumer.name, retention, DELETE_ROWS)
-            removed = int(answer.rpartition(" ")[2])
-            REMOVED.labels(consumer.name).inc(removed)
+        for statement in (self._database.sql.expire, self._database.sql.expire_barriers):
+            removed = DELETE_ROWS
+            while removed == DELETE_ROWS and not stopping.is_set():
+                async with self._database.driver() as driver:
+                    answer = await driver.execute(statement, self._consumer.name, self._retention, DELETE_ROWS)
+                removed = int(answer.rpartition(" ")[2])
+                REMOVED.labels(self._consumer.name).inc(removed)

@@ -29,7 +29,8 @@ CATALOGUE = {
         SELECT t.typname, array_agg(e.enumlabel ORDER BY e.enumsortorder)
         FROM pg_type t JOIN pg_enum e ON e.enumtypid = t.oid WHERE t.typnamespace = $1::regnamespace GROUP BY 1""",
     "views": """
-        SELECT relname, pg_get_viewdef(oid) FROM pg_class WHERE relnamespace = $1::regnamespace AND relkind = 'v' ORDER BY 1""",
+        SELECT relname, pg_get_viewdef(oid) FROM pg_class
+        WHERE relnamespace = $1::regnamespace AND relkind = 'v' ORDER BY 1""",
 }
 
 
