@@ -10,6 +10,7 @@ from datetime import timedelta
 from typing import Any, cast
 
 import pytest
+from aiokafka import AIOKafkaProducer
 from aiokafka.admin.config_resource import ConfigResource, ConfigResourceType
 from aiokafka.producer import message_accumulator
 from aiokafka.record import default_records
@@ -297,3 +298,17 @@ asyncio.run(main())
         return await stored(log, topic_name) == [b"0", b"1"]
 
     await eventually(both, what="the record that was sent but never acknowledged")
+
+
+@pytest.mark.parametrize("compression", ["gzip", "lz4", "snappy", "zstd"])
+async def test_what_others_have_compressed_is_read(
+    compression: str, kafka: Broker, log: KafkaLog, topic_name: str
+) -> None:
+    await log.create([TopicSpec(topic_name, 1, DAY, 100_000)])
+    producer = AIOKafkaProducer(bootstrap_servers=kafka.address, compression_type=compression)
+    await producer.start()
+    try:
+        await producer.send_and_wait(topic_name, b"x" * 5000, partition=0)
+    finally:
+        await producer.stop()
+    assert await stored(log, topic_name) == [b"x" * 5000]
