@@ -1,6 +1,7 @@
 """What the documents show is run: make targets exist, commands work, the first page works from top to bottom.
 
 A command that runs until stopped (`surefoot relay`), or that needs Kafka, is parsed by the real command line instead.
+`surefoot consume … --once` is run on the page that goes from top to bottom with it.
 """
 
 import asyncio
@@ -16,10 +17,13 @@ import psycopg
 import pytest
 from typer.main import get_command
 
+from consumers.settings import ConsumerSettings
 from outbox_publisher.settings import RelaySettings
 from surefoot.cli import build
 from surefoot.database.tables import metadata
+from surefoot.events import Topic
 from surefoot.log.kafka_settings import KafkaSettings
+from surefoot.log.log_settings import LogSettings
 from surefoot.log.postgres import PostgresLog
 from tests.relaying import relay_running
 from tests.waiting import eventually
@@ -30,9 +34,14 @@ ROOT = Path(__file__).parents[2]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
 EXAMPLE_URL = "postgresql://user:password@host:5432/name"
 EXAMPLE_ID = "0192f0c1-7a3e-7c41-9d0a-6f1f0d6f3b11"
-METRICS = [ROOT / "outbox_publisher" / "metrics.py", ROOT / "surefoot" / "telemetry" / "alerts.py"]
+METRICS = [
+    ROOT / "outbox_publisher" / "metrics.py",
+    ROOT / "consumers" / "metrics.py",
+    ROOT / "surefoot" / "telemetry" / "alerts.py",
+]
 FIRST_PAGE = ROOT / "docs" / "first-event.md"
-UNTIL_STOPPED = {"relay", "up", "demo"}
+CONSUMER_PAGE = ROOT / "docs" / "first-consumer.md"
+UNTIL_STOPPED = {"relay", "consume", "statistics", "up", "demo"}
 FINDS_PROBLEMS = {"doctor", "check"}  # these exit with 1 when they find something, as they may in the examples
 BLOCK = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 
@@ -90,8 +99,8 @@ def run(arguments: list[str], *, cwd: Path, url: str) -> subprocess.CompletedPro
 
 @pytest.fixture
 def shop(tmp_path: Path) -> Path:
-    """A directory with the package that the first page makes."""
-    for block in blocks(FIRST_PAGE):
+    """A directory with the package that the first pages make."""
+    for block in (*blocks(FIRST_PAGE), *blocks(CONSUMER_PAGE)):
         if block.language == "python":
             write(block.text, tmp_path)
     return tmp_path
@@ -108,7 +117,7 @@ def write(text: str, directory: Path) -> str:
 
 @pytest.fixture
 def busy_database_url(database_url: str) -> str:
-    """A database with topics, and the FAILED row that the examples speak of."""
+    """A database with topics, and the FAILED row and the dead event that the examples speak of."""
     with psycopg.connect(database_url, autocommit=True) as connection:
         connection.execute(
             """INSERT INTO surefoot.outbox_events
@@ -116,12 +125,21 @@ def busy_database_url(database_url: str) -> str:
                VALUES (%s, 0, 0, 'order.events', 'order.paid', 'order-1', '{}', '[]', 'FAILED', 5, 'Too large.')""",
             [EXAMPLE_ID],
         )
-        for topic in ("order.events", "shop.orders"):
-            connection.execute(
-                "INSERT INTO surefoot.log_topics (topic, partitions, retention, max_record_bytes)"
-                " VALUES (%s, 8, interval '7 days', 1048576)",
-                [topic],
-            )
+        connection.execute(
+            """INSERT INTO surefoot.parked_events
+                   (consumer, topic, partition, log_offset, key, source, event_id, event_type, state, attempts, reason,
+                    last_error, headers, recorded_at, dead_at)
+               VALUES ('warehouse', 'order.events', 3, 1200, 'order-7', '/orders', %s, 'order.paid', 'DEAD', 5,
+                       'out_of_attempts', 'Too heavy.', '[]', now(), now())""",
+            [EXAMPLE_ID],
+        )
+        for topic in (Topic("order.events"), Topic("shop.orders"), Topic("shop.stock")):
+            for one in (topic, topic.dead_letters):
+                connection.execute(
+                    "INSERT INTO surefoot.log_topics (topic, partitions, retention, max_record_bytes)"
+                    " VALUES (%s, %s, %s, %s)",
+                    [one.name, one.partitions, one.retention, one.max_record_bytes],
+                )
     return database_url
 
 
@@ -178,17 +196,60 @@ async def test_the_first_page_works_from_top_to_bottom(empty_database_url: str, 
     assert modules == ["shop.events", "shop.tables", "shop.first", "shop.rollback", "shop.sync", "shop.bare"]
 
 
-async def _follow(block: Block, directory: Path, url: str) -> None:
+async def test_the_consumer_page_works_from_top_to_bottom(empty_database_url: str, tmp_path: Path) -> None:
+    """It goes on where the first page ended. Each text it shows is what the commands above it print."""
+    url = empty_database_url
+    log = PostgresLog(url)
+    migrated = await asyncio.to_thread(run, ["surefoot", "migrate"], cwd=tmp_path, url=url)
+    assert migrated.returncode == 0, migrated.stderr
+    printed: list[str] = []
+    async with relay_running(url, log):
+        for page in (FIRST_PAGE, CONSUMER_PAGE):
+            for block in blocks(page):
+                if block.language == "python":
+                    write(block.text, tmp_path)
+                elif block.language == "sh":
+                    printed.append(await _follow(block, tmp_path, url))
+                elif page == CONSUMER_PAGE:
+                    assert block.text in printed[-1]
+    await log.close()
+    told = [what for what in printed if "consumer starts" in what]
+    assert [len(re.findall(r"\] handled (?!after)", what)) for what in told] == [4, 0, 1, 0]
+    assert [what.count("duplicate: seen before") for what in told] == [0, 4, 0, 0]
+    assert ["parked behind its key" in what for what in told] == [False, False, True, False]
+    assert told[3].count("handled after it was parked") == 2
+    assert "Nothing is parked" in told[3]
+    with psycopg.connect(url) as connection:
+        reserved = connection.execute("SELECT order_id FROM reservations ORDER BY 1").fetchall()
+    assert [row[0] for row in reserved] == ["order-1", "order-3", "order-5", "order-6", "order-8"]
+
+
+async def _follow(block: Block, directory: Path, url: str) -> str:
+    """Run the commands of a block; what they printed."""
+    printed = ""
     for line in commands(block.text):
         program, *arguments = line
         if program == "python":
-            module = arguments[1]
-            done = await asyncio.to_thread(run, [module], cwd=directory, url=url)
-        elif program == "surefoot" and arguments[0] != "doctor" and is_runnable(arguments):
+            done = await asyncio.to_thread(run, [arguments[1]], cwd=directory, url=url)
+        elif program == "surefoot" and arguments[0] != "doctor" and (is_runnable(arguments) or "--once" in arguments):
+            await _relayed(url)
             done = await asyncio.to_thread(run, ["surefoot", *arguments], cwd=directory, url=url)
         else:
             continue
         assert done.returncode == 0, f"{shlex.join(line)}\n{done.stdout}{done.stderr}"
+        printed += done.stdout + done.stderr
+    return printed
+
+
+async def _relayed(url: str) -> None:
+    """What was committed is in the log."""
+
+    async def look() -> bool:
+        with psycopg.connect(url) as connection:
+            waiting = connection.execute("SELECT count(*) FROM surefoot.outbox_events WHERE status = 'PENDING'")
+            return waiting.fetchone() == (0,)
+
+    await eventually(look, what="everything is relayed")
 
 
 def test_every_link_between_the_documents_leads_somewhere() -> None:
@@ -210,9 +271,17 @@ def test_every_query_in_the_documents_runs(page: str, database_url: str) -> None
 def test_every_setting_metric_table_and_column_is_documented() -> None:
     settings = [f"SUREFOOT_RELAY_{name.upper()}" for name in RelaySettings.model_fields.keys() - {"db_schema"}]
     kafka = [f"SUREFOOT_KAFKA_{name.upper()}" for name in KafkaSettings.model_fields.keys() - {"bootstrap_servers"}]
+    kafka += [f"SUREFOOT_LOG_{name.upper()}" for name in LogSettings.model_fields]
+    consumer = [f"SUREFOOT_CONSUMER_{name.upper()}" for name in ConsumerSettings.model_fields.keys() - {"db_schema"}]
     metrics = re.findall(r'"(surefoot_\w+)"', "".join(path.read_text() for path in METRICS))
     columns = [name for table in metadata.tables.values() for name in (table.name, *table.columns.keys())]
-    wanted = {"relay.md": settings, "event-log.md": kafka, "operations.md": metrics, "tables.md": columns}
+    wanted = {
+        "relay.md": settings,
+        "consumers.md": consumer,
+        "event-log.md": kafka,
+        "operations.md": metrics,
+        "tables.md": columns,
+    }
     for page, names in wanted.items():
         text = (ROOT / "docs" / page).read_text()
         assert names
