@@ -52,6 +52,7 @@ class Batches:
         self._deaths = Deaths(consumer)
         self._contention = Contention(consumer)
         self._seconds = BATCH_SECONDS.labels(consumer.name)
+        self._shows = event_lines.wanted()
 
     async def take(self, position: Position, readings: Sequence[Reading]) -> Carried:
         """Commit this part, or raise PartFailed or FenceLost."""
@@ -68,7 +69,7 @@ class Batches:
             raise
         self._seconds.observe(time.perf_counter() - began)
         self._count(position, made, carried)
-        if event_lines.wanted():
+        if self._shows:
             event_lines.batch_lines(readings, made, carried.settled)
         await failpoint("consumer.committed")
         return carried

@@ -73,6 +73,7 @@ async def _consume(
     collect_rarely()
     async with event_log(kafka, url, settings.db_schema) as its_log:
         await _check_topics(consumer, its_log)
+        await _check_begin(consumer, its_log, begin)
         service = ConsumerRuntime(consumer, url, its_log, settings, begin=begin, once=once)
         where = kafka or "the Postgres log of this database"
         topics = [topic.name for topic in consumer.topics]
@@ -89,3 +90,16 @@ async def _check_topics(consumer: Consumer, event_log: EventLog) -> None:
         raise ConfigurationError(
             f"The log has no topic {', '.join(missing)}, which {consumer.name} needs. Run: surefoot topics create"
         )
+
+
+async def _check_begin(consumer: Consumer, event_log: EventLog, begin: From | None) -> None:
+    if begin is None or begin.where is None:
+        return
+    topic, partition = begin.where
+    if topic not in [one.name for one in consumer.topics]:
+        raise ConfigurationError(
+            f"--from names the topic {topic}, which {consumer.name} does not read: it reads "
+            f"{', '.join(one.name for one in consumer.topics)}."
+        )
+    if begin.where not in await event_log.end_offsets(topic):
+        raise ConfigurationError(f"--from names the partition {topic}/{partition}, and the topic has no such one.")

@@ -18,6 +18,7 @@ log = structlog.get_logger("surefoot.consumer")
 
 
 def wanted() -> bool:
+    """Asked once, when a consumer starts: asking costs more than a small batch should pay."""
     return bool(log.is_enabled_for(logging.DEBUG))
 
 

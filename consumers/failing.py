@@ -12,8 +12,8 @@ from consumers.reading import Delivery
 from consumers.settings import ConsumerSettings
 from consumers.unit import PartFailed, Position
 from surefoot.consumer import Consumer
-from surefoot.consumer.failures import FailureClass, classify
-from surefoot.database.connection import close_quietly, connect
+from surefoot.consumer.failures import FailureClass, Rules, causes, classify
+from surefoot.database.connection import close_quietly, connect, explain, is_database_error
 from surefoot.telemetry.alerts import Alert, Alerts
 from surefoot.telemetry.outage import Outage
 
@@ -21,6 +21,10 @@ log = structlog.get_logger("surefoot.consumer")
 Kind = Literal["away", "contended", "transient", "permanent"]
 SHORTEST_PAUSE = timedelta(milliseconds=50)
 PROBE_TIMEOUT_S = 3.0
+
+
+class GivenUp(Exception):
+    """We are to stop, and the database is away: whoever comes next goes on where it says that we stopped."""
 
 
 class Failing:
@@ -31,13 +35,16 @@ class Failing:
         self._url = database_url
         self._alerts = alerts
         self._settings = settings
-        self._database = self._outage("the database")
-        self._dependency = self._outage("something a handler depends on")
+        self._database = outage_of(consumer.name, "the database", settings)
+        self._dependency = outage_of(consumer.name, "something a handler depends on", settings)
+        self._dependent: int | None = None
+        """The offset of the event that found it away: it is back when this one has gone through."""
 
     async def judge(self, failed: PartFailed, stopping: asyncio.Event) -> Kind:
         """What to do about a failed part; waits if something is away."""
         kind = self._kind(failed)
         if kind == "dependency":
+            self._dependent = failed.culprit.record.offset if isinstance(failed.culprit, Delivery) else None
             await self._dependency.wait(failed.error, stopping)
             return "away"
         if kind == "database" and (failed.own or not await self._database_answers()):
@@ -65,13 +72,21 @@ class Failing:
     async def own_trouble(self, error: BaseException, stopping: asyncio.Event) -> None:
         """A statement of ours failed: wait if waiting can mend it, else let the error out."""
         failed = error if isinstance(error, PartFailed) else PartFailed(error, own=True)
-        if stopping.is_set() or self._kind(failed) not in ("database", "contended"):
+        if self._kind(failed) not in ("database", "contended"):
             raise failed.error
+        if stopping.is_set():
+            raise GivenUp from failed.error
         await self._database.wait(failed.error, stopping)
 
-    def works(self) -> None:
+    def reached(self) -> None:
+        """The database answers. That says nothing about what handlers depend on."""
         self._database.over()
-        self._dependency.over()
+
+    def works(self, first: int, last: int) -> None:
+        """The events from the first to the last offset have gone through."""
+        self._database.over()
+        if self._dependent is None or first <= self._dependent <= last:
+            self._dependency.over()
 
     async def tell(self, reading: Delivery, position: Position, verdict: Verdict, *, attempts: int) -> None:
         """A line for those who watch; an alert if it is dead."""
@@ -114,6 +129,20 @@ class Failing:
             return False
         return True
 
-    def _outage(self, what: str) -> Outage:
-        counter = OUTAGES.labels(self._consumer.name, what)
-        return Outage(what, counter, shortest=SHORTEST_PAUSE, longest=self._settings.outage_max)
+
+def outage_of(consumer: str, what: str, settings: ConsumerSettings) -> Outage:
+    return Outage(what, OUTAGES.labels(consumer, what), shortest=SHORTEST_PAUSE, longest=settings.outage_max)
+
+
+def explained(error: Exception, url: str) -> Exception:
+    """A database's own error as a sentence; anything else as it is."""
+    for cause in causes(error):
+        if is_database_error(cause) and getattr(cause, "sqlstate", None):
+            return explain(cause, url)
+    return error
+
+
+def is_away(error: BaseException) -> bool:
+    """Of an error in a statement of ours: whether waiting can mend it. Out of a handler a broken socket may be
+    anybody's; here it can only be the database's."""
+    return isinstance(error, OSError) or classify(error, Rules()) == "database"

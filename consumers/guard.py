@@ -17,7 +17,7 @@ from surefoot.consumer import HandlerMisuse
 _KEY = "surefoot.guard"
 _ENDS_A_TRANSACTION = re.compile(
     r"(?:[\s;]|--[^\n\r]*[\n\r]|/\*.*?\*/)*"
-    r"(?:COMMIT|END|ABORT|BEGIN|START\s+TRANSACTION|PREPARE\s+TRANSACTION|ROLLBACK(?!\s+(?:WORK\s+|TRANSACTION\s+)?TO\b))\b",
+    r"(?P<what>COMMIT|END|ABORT|BEGIN|START\s+TRANSACTION|PREPARE\s+TRANSACTION|ROLLBACK(?!\s+(?:WORK\s+|TRANSACTION\s+)?TO\b))\b",
     re.IGNORECASE | re.DOTALL,
 )
 
@@ -96,8 +96,8 @@ def watch(engine: Engine) -> None:
     @event.listens_for(engine, "before_cursor_execute")
     def _text(connection: Connection, _cursor: Any, statement: str, *_: Any) -> None:
         guard = connection.info.get(_KEY)
-        if guard is not None and _ENDS_A_TRANSACTION.match(statement):
-            guard.refuse(statement.split(maxsplit=1)[0].upper() + " as SQL")
+        if guard is not None and (ends := _ENDS_A_TRANSACTION.match(statement)):
+            guard.refuse(ends["what"].upper() + " as SQL")
 
 
 def set_guard(connection: Connection, guard: Guard) -> None:

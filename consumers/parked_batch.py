@@ -53,6 +53,7 @@ class ParkedBatches:
         self._parking = parking
         self._controls = controls
         self._deaths = Deaths(consumer)
+        self._shows = event_lines.wanted()
 
     async def take(self, position: Position, rows: Sequence[tuple[ParkedRow, Reading]]) -> Drained:
         """Try these, the first of one key; all of them, or PartFailed and none."""
@@ -255,7 +256,7 @@ class ParkedBatches:
 
     def _tell_done(self, position: Position, drained: Drained) -> None:
         PROCESSED.labels(self._consumer.name, position.where.topic).inc(len(drained.resolved))
-        if event_lines.wanted():
+        if self._shows:
             event_lines.parked_lines(drained.resolved)
 
     def _count_attempt(self, reading: Delivery) -> None:

@@ -97,17 +97,31 @@ class ParkedOperations:
     ) -> list[ParkedKey]:
         """The keys that wait, and what was released, longest first."""
         columns = (
-            "p.consumer, p.topic, p.partition, p.key, p.state::text, p.event_id, p.event_type, p.attempts, "
-            f"{_DUE_IN}, p.last_error, p.parked_at"
+            "p.consumer, p.topic, p.partition, p.key, p.log_offset, p.state::text, p.event_id, p.event_type, "
+            f"p.attempts, {_DUE_IN}, p.last_error, p.parked_at, p.holds"
         )
+        wanted = (
+            "($1::text IS NULL OR p.consumer = $1) AND ($2::text IS NULL OR p.topic = $2) "
+            "AND ($3::text IS NULL OR p.key = $3)"
+        )
+        # The same keys as the view parked_keys has; but what waits behind is counted for those alone that are shown.
         found = await self._connection.fetch(
-            f"""SELECT * FROM (
-                    SELECT {columns}, p.waiting_behind, true AS holds FROM {self._schema}.parked_keys p
-                    UNION ALL
-                    SELECT {columns}, 0, false FROM {self._parked} p WHERE NOT p.holds) AS p
-                WHERE ($1::text IS NULL OR consumer = $1) AND ($2::text IS NULL OR topic = $2)
-                  AND ($3::text IS NULL OR key = $3) AND ($4::text IS NULL OR state = $4)
-                ORDER BY parked_at, consumer, topic, partition, key LIMIT $5""",
+            f"""SELECT k.*, (
+                    SELECT count(*) FROM (
+                        SELECT FROM {self._parked} b
+                        WHERE k.holds AND b.holds AND b.consumer = k.consumer AND b.topic = k.topic
+                          AND b.partition = k.partition AND b.key = k.key AND b.log_offset > k.log_offset
+                        LIMIT {BEHIND_LIMIT}) AS behind) AS waiting_behind
+                FROM (
+                    SELECT * FROM (
+                        (SELECT DISTINCT ON (p.consumer, p.topic, p.partition, p.key) {columns}
+                         FROM {self._parked} p WHERE p.holds AND {wanted}
+                         ORDER BY p.consumer, p.topic, p.partition, p.key, p.log_offset)
+                        UNION ALL
+                        SELECT {columns} FROM {self._parked} p WHERE NOT p.holds AND {wanted}) AS every
+                    WHERE $4::text IS NULL OR state = $4
+                    ORDER BY parked_at, consumer, topic, partition, log_offset LIMIT $5) AS k
+                ORDER BY parked_at, consumer, topic, partition, log_offset""",
             consumer,
             topic,
             key,

@@ -16,7 +16,7 @@ _MAX_SHOWN = 20_000
 
 
 def print_key(row: ParkedKey) -> None:
-    behind = f"  {row.waiting_behind} behind it" if row.waiting_behind else ""
+    behind = f"  {_count(row.waiting_behind)} behind it" if row.waiting_behind else ""
     console.print(
         f"{row.consumer}  {row.topic}  key {_clean(row.key)}  {in_words(row.state, row.holds, row.due_in_s)}{behind}"
     )
@@ -26,12 +26,12 @@ def print_key(row: ParkedKey) -> None:
 
 
 def in_words(state: str, holds: bool, due_in_s: float | None) -> str:
-    soon = due_in_s is None or due_in_s < 1
+    rest = due_in_s or 0.0
     match state:
         case "DUE":
-            return "tried again now" if soon else f"tried again in {due_in_s:.0f} s"
+            return "tried again now" if rest < 1 else f"tried again in {_duration(rest)}"
         case "CALLING":
-            return "waiting for an outside call" + ("" if soon else f", made again in {due_in_s:.0f} s")
+            return "waiting for an outside call" + ("" if rest < 1 else f", made again in {_duration(rest)}")
         case "DEAD":
             return "dead, holds its key" if holds else "dead, its key goes on (released)"
         case _:
@@ -64,6 +64,12 @@ def print_event(row: ParkedEvent, behind: Sequence[ParkedEvent], count: int) -> 
     _print_behind(behind, count)
 
 
+def _duration(seconds: float) -> str:
+    if seconds < 120:
+        return f"{seconds:.0f} s"
+    return f"{seconds / 60:.0f} min" if seconds < 120 * 60 else f"{seconds / 3600:.0f} h"
+
+
 def _print_failures(row: ParkedEvent) -> None:
     failures = json.loads(row.failures)
     if failures:
@@ -75,12 +81,15 @@ def _print_failures(row: ParkedEvent) -> None:
 def _print_behind(behind: Sequence[ParkedEvent], count: int) -> None:
     if not count:
         return
-    how_many = f"{BEHIND_LIMIT} or more" if count >= BEHIND_LIMIT else str(count)
-    console.print(f"waiting behind it: {how_many}", style="bold")
+    console.print(f"waiting behind it: {_count(count)}", style="bold")
     for row in behind:
         console.print(f"{row.event_id}  {row.event_type or '(no event)'}  {row.place}")
     if count > BEHIND_SHOWN:
         console.print("…")
+
+
+def _count(count: int) -> str:
+    return f"{BEHIND_LIMIT} or more" if count >= BEHIND_LIMIT else str(count)
 
 
 def _value(value: bytes | None) -> str:

@@ -8,6 +8,7 @@ from typing import Literal, NamedTuple
 import orjson
 
 from consumers.parked_statements import ParkedStatements
+from consumers.reading import recorded_ms
 from consumers.unit import Position
 from surefoot.consumer.dead_letter import MAX_FAILURES, Diagnosis
 from surefoot.database.connection import Connection, Row
@@ -76,7 +77,7 @@ class Parking:
 
     async def has_any(self, driver: Connection, position: Position) -> bool:
         """Whether anything is parked here at all, dead ones included."""
-        return bool(await driver.fetchval(self.sql.has_any, *position.place))
+        return await driver.fetchval(self.sql.has_any, *position.place) is not None
 
     async def behind(self, driver: Connection, position: Position, row: ParkedRow, at_most: int) -> list[ParkedRow]:
         """Those that waited for this one, in order."""
@@ -158,7 +159,7 @@ def _columns(row: Parked) -> tuple[object, ...]:
         record.key,
         record.value,
         headers_json(record.headers),
-        record.timestamp_ms,
+        recorded_ms(record),
         row.prepared,
     )
 

@@ -75,7 +75,8 @@ class Positions:
                 await driver.fetchval(sql.move, *position.place, position.fence, begin)
             return position, begin
         if stored is None:
-            return position, max(first, await subscription.committed(where) or 0)
+            # Not where the log's group has got to: what this database has not handled, it has not handled.
+            return position, first
         if stored < first:
             raise gap(self._consumer, where, stored, first)
         if stored > end:

@@ -14,6 +14,9 @@ from surefoot.events.binding import version_of
 from surefoot.events.envelope import BadRecordReason
 from surefoot.log.port import StoredRecord
 
+_LAST_MS = 253_402_300_799_000
+"""The last second of the year 9999."""
+
 
 class Delivery(NamedTuple):
     """An event that this consumer has a handler for."""
@@ -82,7 +85,12 @@ def read(record: StoredRecord, consumer: Consumer) -> Reading:
 
 
 def recorded_at(record: StoredRecord) -> datetime:
-    return datetime.fromtimestamp(record.timestamp_ms / 1000, UTC)
+    return datetime.fromtimestamp(recorded_ms(record) / 1000, UTC)
+
+
+def recorded_ms(record: StoredRecord) -> int:
+    """A Kafka producer may write any number as a record's time; neither Python nor Postgres can take them all."""
+    return min(max(record.timestamp_ms, 0), _LAST_MS)
 
 
 def _told(record: StoredRecord, envelope: Envelope, consumer: Consumer) -> Reading:

@@ -8,26 +8,27 @@ import contextlib
 import os
 import secrets
 import socket
-from collections.abc import Sequence
+from collections.abc import Coroutine, Sequence
 from datetime import timedelta
 
 import structlog
 
 from consumers.batch import Batches
 from consumers.controls import Controls
-from consumers.failing import SHORTEST_PAUSE, Failing
+from consumers.failing import Failing, GivenUp, explained, is_away, outage_of
 from consumers.handling import Handling
-from consumers.housekeeping import keep_house
-from consumers.metrics import FENCED, HEARTBEAT, OUTAGES, PARTITIONS
+from consumers.housekeeping import Housekeeping
+from consumers.metrics import FENCED, HEARTBEAT, PARTITIONS
 from consumers.parked_batch import ParkedBatches
 from consumers.parking import Parking
-from consumers.positions import From, Positions
+from consumers.positions import From, Positions, gap
 from consumers.settings import ConsumerSettings
 from consumers.unit import Database, FenceLost
 from consumers.worker import Worker
 from surefoot.consumer import Consumer, HandlerMisuse
 from surefoot.errors import ConfigurationError, LeaseLost, LogUnavailable
 from surefoot.log.port import EventLog, StoredRecord, Subscription, TopicPartition
+from surefoot.log.postgres_records import RecordsGone
 from surefoot.telemetry.alerts import Alerts
 from surefoot.telemetry.outage import Outage
 from surefoot.testing.failpoints import failpoint
@@ -82,8 +83,9 @@ class ConsumerRuntime:
         self._workers: dict[TopicPartition, Worker] = {}
         self._tasks: dict[TopicPartition, asyncio.Task[None]] = {}
         self._fenced: set[TopicPartition] = set()
+        self._to_start: set[TopicPartition] = set()
         self._told: dict[TopicPartition, int] = {}
-        self._failed: BaseException | None = None
+        self._failed: Exception | None = None
         self._subscription: Subscription
 
     def stop(self) -> None:
@@ -97,28 +99,14 @@ class ConsumerRuntime:
     async def run(self) -> None:
         """Consume until stopped. Raises only what waiting cannot mend."""
         ends = await self._ends() if self._once else {}
-        outage = Outage(
-            "the event log",
-            OUTAGES.labels(self._consumer.name, "the event log"),
-            shortest=SHORTEST_PAUSE,
-            longest=self._settings.outage_max,
-        )
+        outage = outage_of(self._consumer.name, "the event log", self._settings)
         try:
-            await self._join(outage)
-            if self._stopping.is_set():
+            if not await self._join(outage):
                 return
+            house = Housekeeping(self._consumer, self._database, self._log, self._settings)
             helpers = [
-                asyncio.create_task(self._tell_log()),
-                asyncio.create_task(
-                    keep_house(
-                        self._consumer,
-                        self._database,
-                        self._log,
-                        self._settings,
-                        lambda: self.next_offsets,
-                        self._stopping,
-                    )
-                ),
+                asyncio.create_task(self._beside(self._tell_log())),
+                asyncio.create_task(self._beside(house.keep(lambda: self.next_offsets, self._stopping))),
             ]
             try:
                 await self._poll(outage, ends)
@@ -129,9 +117,18 @@ class ConsumerRuntime:
             await self._alerts.close()
             await self._database.close()
         if self._failed is not None:
-            raise self._failed
+            raise explained(self._failed, self._url)
 
-    async def _join(self, outage: Outage) -> None:
+    async def _beside(self, work: Coroutine[object, object, None]) -> None:
+        """Work that goes on beside the polls. If it fails, all of it ends, and says why."""
+        try:
+            await work
+        except Exception as error:
+            self._failed = self._failed or error
+            self._stopping.set()
+
+    async def _join(self, outage: Outage) -> bool:
+        """Whether we are in: told to stop meanwhile, a member has to leave as well, or the others wait for it."""
         while not self._stopping.is_set():
             try:
                 self._subscription = await self._log.subscribe(
@@ -141,17 +138,27 @@ class ConsumerRuntime:
                 await outage.wait(error, self._stopping)
             else:
                 outage.over()
-                return
+                return True
+        return False
 
     async def _poll(self, outage: Outage, ends: dict[TopicPartition, int]) -> None:
+        database = outage_of(self._consumer.name, "the database", self._settings)
         while not self._stopping.is_set() and self._failed is None:
-            await self._ask_again()
             try:
+                await self._ask_again()
                 found = await self._subscription.poll(max_records=POLL_RECORDS, timeout=POLL)
             except LogUnavailable as error:
                 await outage.wait(error, self._stopping)
                 continue
+            except RecordsGone as gone:
+                raise gap(self._consumer.name, gone.where, gone.wanted, gone.first) from gone
+            except Exception as error:
+                if not is_away(error):
+                    raise
+                await database.wait(error, self._stopping)  # taking a partition; the next poll tries again
+                continue
             outage.over()
+            database.over()
             HEARTBEAT.labels(self._consumer.name).set_to_current_time()
             for where, records in found.items():
                 await self._hand_over(where, records)
@@ -173,12 +180,17 @@ class ConsumerRuntime:
     # -- partitions that come and go ---------------------------------------------------------------------------------
 
     async def _assigned(self, coming: frozenset[TopicPartition]) -> None:
-        for where in sorted(coming):
-            await self._start(where)
+        try:
+            for where in sorted(coming):
+                await self._start(where)
+        except BaseException:
+            await self._stop_workers(coming)  # the log tells us of all of them again, or never
+            raise
         log.info("partitions", consumer=self._consumer.name, owned=len(self._workers), gained=_shown(coming))
         PARTITIONS.labels(self._consumer.name).set(len(self._workers))
 
     async def _revoked(self, going: frozenset[TopicPartition]) -> None:
+        self._to_start -= going
         await self._stop_workers(going)
         log.info("partitions", consumer=self._consumer.name, owned=len(self._workers), gone=_shown(going))
         PARTITIONS.labels(self._consumer.name).set(len(self._workers))
@@ -186,7 +198,10 @@ class ConsumerRuntime:
     async def _start(self, where: TopicPartition) -> None:
         await self._stop_workers(frozenset([where]))
         position, next_offset = await self._positions.take(where, self._subscription)
-        await self._subscription.seek(where, next_offset)
+        try:
+            await self._subscription.seek(where, next_offset)
+        except LeaseLost:
+            return  # taken from us again while we took it: whoever has it now finds its fence old and raises it again
         worker = Worker(
             self._consumer,
             position,
@@ -214,6 +229,8 @@ class ConsumerRuntime:
             FENCED.labels(self._consumer.name).inc()
             log.warning(str(lost), consumer=self._consumer.name)
             self._fenced.add(where)
+        except GivenUp:
+            return
         except asyncio.CancelledError:
             if where in self._tasks and not self._stopping.is_set():
                 # Not by us. Nobody would notice that this partition stands still.
@@ -242,8 +259,11 @@ class ConsumerRuntime:
             except LogUnavailable:
                 self._fenced.add(where)
             else:
-                await self._start(where)
-                self._subscription.resume([where])
+                self._to_start.add(where)
+        for where in sorted(self._to_start):
+            await self._start(where)
+            self._to_start.discard(where)
+            self._subscription.resume([where])
 
     async def _stop_workers(self, going: frozenset[TopicPartition]) -> None:
         """Let each finish the transaction it is in, but not longer than the others will wait."""

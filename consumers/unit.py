@@ -34,7 +34,7 @@ class PartFailed(Exception):
     a handler at all, but a statement of ours."""
 
     def __init__(self, error: BaseException, *, culprit: object | None = None, own: bool = False) -> None:
-        super().__init__(str(error))
+        super().__init__(type(error).__name__)  # its words may be a megabyte, or an error of their own
         self.error = error
         self.culprit = culprit
         self.own = own
@@ -73,6 +73,7 @@ class Unit:
         self._connection = connection
         self._session: AsyncSession | None = None
         self._xid = ""
+        self._committed = False
         self.driver: Connection
 
     async def begin(self, keys: Sequence[str], *, alone: bool = False) -> frozenset[str]:
@@ -137,14 +138,21 @@ class Unit:
         await failpoint("consumer.fenced")
         self._lift()
         await self._connection.commit()
+        self._committed = True
 
     async def end(self) -> None:
         """Roll back what was not committed."""
         self._lift()
         if self._session is not None:
             self._session.sync_session.expunge_all()
+        if self._committed or self._connection.closed:
+            return
         if self._connection.in_transaction():
             await self._connection.rollback()
+        else:
+            # SQLAlchemy takes a transaction whose commit was refused for over, though it is open: it would not roll it
+            # back, and whoever gets the connection next would commit it (tried). So nobody does.
+            await self._connection.invalidate()
 
     def check(self) -> None:
         """Whether it is still the transaction that was begun, as far as that can be known without asking the database.

@@ -126,7 +126,7 @@ class Worker:
             except PartFailed as failed:
                 parts.extendleft(reversed(await self._after_failure(part, failed)))
                 continue
-            self._failing.works()
+            self._failing.works(part[0].record.offset, part[-1].record.offset)
             self.next_offset = part[-1].record.offset + 1
             if carried.parked or carried.obeyed:
                 self._look_at = 0.0
@@ -142,11 +142,13 @@ class Worker:
                 at = next(n for n, reading in enumerate(part) if reading is failed.culprit)
             return [part[where] for where in cut(len(part), at)]
         reading = part[0]
+        if not isinstance(reading, Delivery):
+            # No handler was involved: the way to the database broke, or it is a defect of ours, or of the tables.
+            await self._failing.own_trouble(failed.error, self._stopping)
+            return [part]
         if kind == "contended" and self._not_yet_counted(reading.record.offset):
             await asyncio.sleep(CONTENTION_PAUSE_S)
             return [part]
-        if not isinstance(reading, Delivery):
-            raise failed.error  # no handler was involved: a defect of ours, or of the tables
         await self._park(reading, failed.error, permanent=kind == "permanent")
         return []
 
@@ -185,7 +187,7 @@ class Worker:
                 pause_s = LOOK_FOR_REVIVED_S if wait_s is None else min(LOOK_AGAIN_S, max(0.0, wait_s))
                 if wait_s is None and not await self._parking.has_any(driver, self.position):
                     pause_s = float("inf")  # nothing is parked here, and nobody else parks anything here
-            self._failing.works()
+            self._failing.reached()
         except Exception as trouble:
             await self._failing.own_trouble(trouble, self._stopping)
             return 1
@@ -218,7 +220,7 @@ class Worker:
         except PartFailed as failed:
             await self._after_parked_failure(row, reading, failed)
             return False
-        self._failing.works()
+        self._failing.works(row.log_offset, row.log_offset)
         return bool(drained.resolved)
 
     async def _follow(self, row: ParkedRow) -> None:
@@ -274,7 +276,7 @@ class Worker:
             if error is None:
                 try:
                     await self._parked.finish(self.position, row, delivery, called.result)
-                    self._failing.works()
+                    self._failing.works(row.log_offset, row.log_offset)
                     continue
                 except PartFailed as failed:
                     error = failed.error

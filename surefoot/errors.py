@@ -50,3 +50,11 @@ class LogUnavailable(SurefootError):
 
 class LeaseLost(SurefootError):
     """Somebody else owns this shard or partition now; what was written under the old fence was refused."""
+
+
+def words_of(error: BaseException) -> str:
+    """What an error says of itself, also if saying it fails: whoever reports somebody else's must not die of it."""
+    try:
+        return str(error)
+    except Exception as trouble:
+        return f"{type(error).__qualname__}, which cannot be printed: its __str__ raises {type(trouble).__name__}."

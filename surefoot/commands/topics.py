@@ -10,6 +10,7 @@ from surefoot.commands.event_log import event_log
 from surefoot.commands.loading import load_catalogue
 from surefoot.commands.options import Catalogues, Database, Kafka, Schema
 from surefoot.commands.running import run
+from surefoot.consumer.contracts import platform
 from surefoot.database.schema import DEFAULT_SCHEMA
 from surefoot.events import Catalogue
 from surefoot.log.port import EventLog, TopicSpec
@@ -20,8 +21,10 @@ console = Console(highlight=False, soft_wrap=True)
 
 
 def declared(catalogue: Catalogue) -> list[TopicSpec]:
+    """The catalogue's topics, and those on which the platform itself answers: every consumer may need them."""
+    topics = {topic.name: topic for topic in (*catalogue.topics(), *platform.topics())}
     return [
-        TopicSpec(topic.name, topic.partitions, topic.retention, topic.max_record_bytes) for topic in catalogue.topics()
+        TopicSpec(topic.name, topic.partitions, topic.retention, topic.max_record_bytes) for topic in topics.values()
     ]
 
 

@@ -18,6 +18,7 @@ from typing import Literal
 import orjson
 
 import surefoot
+from surefoot.errors import words_of
 from surefoot.events.envelope import BadRecordReason
 from surefoot.events.text import format_time, has_forbidden
 from surefoot.log.partitioner import key_hash
@@ -74,7 +75,7 @@ def diagnose(error: BaseException, reason: DeadReason, *, consumer: str, event_t
     return Diagnosis(
         reason=reason,
         error_type=name,
-        error=printable(str(error) or name, MAX_ERROR),
+        error=printable(words_of(error) or name, MAX_ERROR),
         stack=printable(stack[-MAX_STACK:], MAX_STACK),
         fingerprint=fingerprint(name, _handler_frame(error.__traceback__), consumer, event_type or ""),
     )

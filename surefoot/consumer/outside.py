@@ -3,6 +3,7 @@
 from typing import Any
 from uuid import NAMESPACE_URL, uuid5
 
+import orjson
 from pydantic_core import PydanticSerializationError, to_json
 
 from surefoot.consumer.failures import Permanent
@@ -25,8 +26,10 @@ def call_keys(consumer: str, event: Event[Any], command: Command | None) -> tupl
 def prepared_json(given: object, prepare: Prepare) -> str:
     """What `prepare` returned, as it is kept."""
     try:
-        return to_json(given).decode()
-    except PydanticSerializationError:
+        kept = to_json(given)
+        orjson.loads(kept)  # NaN and Infinity: Postgres would refuse them, and the error would be nobody's
+        return kept.decode()
+    except (PydanticSerializationError, orjson.JSONDecodeError):
         name = getattr(prepare, "__name__", repr(prepare))
         raise Permanent(
             f"{name} returned a {type(given).__name__}, which cannot be kept as JSON until the call is made: return a "

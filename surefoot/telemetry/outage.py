@@ -10,6 +10,7 @@ from typing import Protocol
 
 import structlog
 
+from surefoot.errors import words_of
 from surefoot.telemetry.backoff import backoff
 
 log = structlog.get_logger("surefoot.outage")
@@ -37,7 +38,8 @@ class Outage:
         if self._failures == 0:
             self._since = time.monotonic()
             self._counter.inc()
-            log.warning(f"{self._what} is away; waiting, nothing is lost or counted as an attempt", error=str(error))
+            sentence = f"{self._what} is away; waiting, nothing is lost or counted as an attempt"
+            log.warning(sentence, error=words_of(error))
         self._failures += 1
         return backoff(self._failures - 1, shortest=self._shortest, longest=self._longest)
 
