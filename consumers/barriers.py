@@ -56,9 +56,14 @@ async def stand(unit: Unit, command: Command, event: Event[Any]) -> Standing:
     return Clear(done=_was_done(do))
 
 
-async def was_done(unit: Unit, command: Command) -> bool:
-    """For the second half of an undo with an outside call: whether its do was carried out."""
-    return _was_done((await _known(unit, command)).get("do"))
+async def stand_after_call(unit: Unit, command: Command) -> Barred | Clear:
+    """Where a command stands when its outside call has been made. If its undo has come by now, it has voided the call
+    by its key, and there is nothing to finish."""
+    known = await _known(unit, command)
+    mine = known.get(command.direction)
+    if mine is not None and mine["barred"]:
+        return Barred()
+    return Clear(done=command.direction == "undo" and _was_done(known.get("do")))
 
 
 async def settle(unit: Unit, command: Command, reply: Event[EventData] | None) -> None:

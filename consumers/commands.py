@@ -15,6 +15,8 @@ from surefoot.commands.options import Database, Kafka, LogFormatOption, Schema, 
 from surefoot.commands.processes import MetricsPort, check_version, collect_rarely, serve_metrics
 from surefoot.commands.running import run, serve
 from surefoot.consumer import Consumer
+from surefoot.consumer.contracts import saga_replies
+from surefoot.consumer.handlers import is_for_commands
 from surefoot.database.connection import shown_url
 from surefoot.database.schema import DEFAULT_SCHEMA
 from surefoot.errors import ConfigurationError
@@ -85,6 +87,8 @@ async def _consume(
 async def _check_topics(consumer: Consumer, event_log: EventLog) -> None:
     """A consumer without a dead-letter topic would fill the outbox with letters that nobody can deliver."""
     wanted = [name for topic in consumer.topics for name in (topic.name, topic.dead_letters.name)]
+    if any(is_for_commands(handler) for handler in consumer.handlers):
+        wanted.append(saga_replies.name)  # a command that dies says so there
     missing = sorted(set(wanted) - set(await event_log.describe(wanted)))
     if missing:
         raise ConfigurationError(

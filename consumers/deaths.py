@@ -11,7 +11,7 @@ from consumers.reading import Bad, Delivery
 from surefoot.consumer import Consumer
 from surefoot.consumer.contracts import CommandFailed
 from surefoot.consumer.dead_letter import Dead, Diagnosis, letter
-from surefoot.consumer.handlers import CommandHandler, OutsideHandler
+from surefoot.consumer.handlers import is_for_commands
 from surefoot.errors import InvalidEvent
 from surefoot.events import Event, Topic, new_event
 from surefoot.events.commands import Command, command_of
@@ -74,8 +74,7 @@ class Deaths:
 
 
 def is_command(delivery: Delivery) -> bool:
-    handler = delivery.handler
-    return isinstance(handler, CommandHandler) or (isinstance(handler, OutsideHandler) and handler.command)
+    return is_for_commands(delivery.handler)
 
 
 def _command(delivery: Delivery) -> Command | None:

@@ -8,7 +8,7 @@ import structlog
 
 from consumers.metrics import OUTAGES
 from consumers.parked_batch import Verdict
-from consumers.reading import Delivery
+from consumers.reading import Bad, Delivery
 from consumers.settings import ConsumerSettings
 from consumers.unit import PartFailed, Position
 from surefoot.consumer import Consumer
@@ -115,6 +115,14 @@ class Failing:
         if failed.own and isinstance(failed.error, OSError):
             return "database"
         return classify(failed.error, self._consumer.rules)
+
+    async def tell_bad(self, bad: Bad) -> None:
+        """A record that is no event, or not the one it says: no handler has failed, and it is dead all the same."""
+        record = bad.record
+        place = f"{record.topic}/{record.partition}:{record.offset}"
+        sentence = f"{self._consumer.name} buried the record at {place}: {bad.sentence}"
+        about = {"consumer": self._consumer.name, "topic": record.topic, "at": place, "event_id": bad.event_id}
+        await self._alerts.raise_alert(Alert("dead_letter", sentence, {**about, "reason": bad.reason}))
 
     async def _database_answers(self) -> bool:
         """A probe on a fresh connection: a handler whose connection was lost may have lost it by its own doing."""

@@ -101,7 +101,12 @@ class Handling:
         event, handler = delivery.event, delivery.handler
         assert isinstance(handler, OutsideHandler)
         command = command_of(event) if handler.command else None
-        done = command is not None and command.direction == "undo" and await barriers.was_done(unit, command)
+        done = False
+        if command is not None:
+            standing = await barriers.stand_after_call(unit, command)
+            if isinstance(standing, barriers.Barred):
+                return Handled("BARRED")
+            done = standing.done
         with handling(event, self._consumer.name):
             tx = Transaction(unit.session, self._add, event, command, done)
             reply = await self._timed(event.type, handler.finish(event, tx, result))

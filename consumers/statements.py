@@ -21,11 +21,13 @@ class Statements:
         # -- the transaction ---------------------------------------------------------------------------------------
         # The lock is shared, so it never makes anybody wait: it only tells a new owner which backend works here.
         self.begin = f"""
+            WITH opened AS (INSERT INTO {schema}.open_batches VALUES (pg_current_xact_id()))
             SELECT pg_current_xact_id()::text, ARRAY(
                 SELECT DISTINCT key FROM {parked} WHERE {here} AND holds AND key = ANY ($5::text[]))
             FROM (SELECT pg_advisory_xact_lock_shared({LOCK_CLASS}, hashtext($4::text)) OFFSET 0) AS locked"""
         self.take_turn = f"SELECT pg_advisory_xact_lock({TURN_CLASS}, hashtext($1::text))"
         self.fence = f"""
+            WITH closed AS (DELETE FROM {schema}.open_batches WHERE xid = pg_current_xact_id())
             UPDATE {partitions}
             SET next_offset = coalesce($5::bigint, next_offset), ignored = ignored + $6::bigint, updated_at = now()
             WHERE {here} AND fence = $4::bigint AND pg_current_xact_id()::text = $7::text RETURNING true"""

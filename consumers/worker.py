@@ -128,6 +128,8 @@ class Worker:
                 continue
             self._failing.works(part[0].record.offset, part[-1].record.offset)
             self.next_offset = part[-1].record.offset + 1
+            for bad in carried.dead:
+                await self._failing.tell_bad(bad)
             if carried.parked or carried.obeyed:
                 self._look_at = 0.0
 

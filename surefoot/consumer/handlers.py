@@ -55,3 +55,7 @@ class OutsideHandler:
 
 Handler = EventHandler | BatchHandler | CommandHandler | OutsideHandler
 Events = Sequence[Any]
+
+
+def is_for_commands(handler: Handler) -> bool:
+    return isinstance(handler, CommandHandler) or (isinstance(handler, OutsideHandler) and handler.command)

@@ -13,7 +13,14 @@ import orjson
 from surefoot.consumer import Consumer, OutsideCall, Transaction
 from surefoot.consumer.contracts import CommandFailed
 from surefoot.consumer.dead_letter import DeadReason, diagnose
-from surefoot.consumer.handlers import BatchHandler, CommandHandler, EventHandler, Handler, OutsideHandler
+from surefoot.consumer.handlers import (
+    BatchHandler,
+    CommandHandler,
+    EventHandler,
+    Handler,
+    OutsideHandler,
+    is_for_commands,
+)
 from surefoot.consumer.outside import call_keys, prepared_json
 from surefoot.errors import InvalidEvent
 from surefoot.events import BadRecord, Event, EventData, new_event, to_event
@@ -69,7 +76,7 @@ class Handling:
 
     def is_command(self, one: Delivered) -> bool:
         handler = self._consumer.handler(one.type, one.version)
-        return isinstance(handler, CommandHandler) or (isinstance(handler, OutsideHandler) and handler.command)
+        return handler is not None and is_for_commands(handler)
 
     def tell_saga(self, one: Delivered, reason: DeadReason, error: Exception) -> None:
         """A command is dead: its saga gets to know, if it says which one that is."""

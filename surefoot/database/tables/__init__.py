@@ -1,7 +1,13 @@
 """The tables, as people may read them with SQL: a public contract. One file per part."""
 
 from surefoot.database.tables.base import metadata
-from surefoot.database.tables.consumers import command_barriers, consumer_partitions, parked_events, processed_events
+from surefoot.database.tables.consumers import (
+    command_barriers,
+    consumer_partitions,
+    open_batches,
+    parked_events,
+    processed_events,
+)
 from surefoot.database.tables.leases import lease_members, leases
 from surefoot.database.tables.log import log_offsets, log_partitions, log_records, log_topics
 from surefoot.database.tables.outbox import outbox_events, outbox_settings
@@ -16,6 +22,7 @@ __all__ = [
     "log_records",
     "log_topics",
     "metadata",
+    "open_batches",
     "outbox_events",
     "outbox_settings",
     "parked_events",

@@ -17,8 +17,19 @@ from sqlalchemy import (
     text,
 )
 from sqlalchemy.dialects.postgresql import ENUM
+from sqlalchemy.types import UserDefinedType
 
 from surefoot.database.tables.base import declare, metadata
+
+
+class XID8(UserDefinedType[str]):
+    """The number of a transaction, as pg_current_xact_id() gives it."""
+
+    cache_ok = True
+
+    def get_col_spec(self, **_: object) -> str:
+        return "XID8"
+
 
 OUTCOME = ENUM(
     "PROCESSED", "PARKED", "DEAD", "DISCARDED", "SUPERSEDED", "BARRED", name="inbox_outcome", metadata=metadata
@@ -56,6 +67,30 @@ consumer_partitions = Table(
     Column("updated_at", DateTime(timezone=True), nullable=False, server_default=text("now()")),
     postgresql_with={"fillfactor": 50},
 )
+
+# A batch puts its transaction in here when it begins and takes it out with its fence. The trigger below looks when the
+# transaction is committed, by whomever: if it is still there, a handler has committed, and all of it is undone. (Nobody
+# ever sees a row.)
+open_batches = Table(
+    "open_batches",
+    metadata,
+    Column("xid", XID8, primary_key=True),
+    postgresql_with={"autovacuum_vacuum_scale_factor": 0, "autovacuum_vacuum_threshold": 1000},
+)
+declare("""
+CREATE FUNCTION {schema}.refuse_open_batch() RETURNS trigger LANGUAGE plpgsql AS $function$
+BEGIN
+    IF EXISTS (SELECT FROM {schema}.open_batches b WHERE b.xid = NEW.xid) THEN
+        RAISE EXCEPTION 'a handler tried to commit the transaction of its batch, which only its consumer may do';
+    END IF;
+    RETURN NULL;
+END
+$function$
+""")
+declare("""
+CREATE CONSTRAINT TRIGGER refuse_open_batch AFTER INSERT ON {schema}.open_batches
+    DEFERRABLE INITIALLY DEFERRED FOR EACH ROW EXECUTE FUNCTION {schema}.refuse_open_batch()
+""")
 
 parked_events = Table(
     "parked_events",

@@ -1,4 +1,4 @@
-"""Fixtures of the consumer tests: a database with a table of effects, the Postgres log, a topic, relays where needed."""
+"""Fixtures of the consumer tests: a database with a table of effects, the Postgres log, a topic."""
 
 from collections.abc import AsyncIterator
 

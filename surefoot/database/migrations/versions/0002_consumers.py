@@ -60,6 +60,13 @@ STATEMENTS = [
     COMMENT ON COLUMN {schema}.consumer_partitions.ignored IS 'records without a handler'
     """,
     """
+    CREATE TABLE {schema}.open_batches (
+        xid XID8 NOT NULL,
+        PRIMARY KEY (xid)
+    )
+     WITH (autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 1000)
+    """,
+    """
     CREATE TABLE {schema}.parked_events (
         consumer TEXT NOT NULL,
         topic TEXT NOT NULL,
@@ -165,6 +172,20 @@ STATEMENTS = [
     """,
     """
     COMMENT ON COLUMN {schema}.command_barriers.reply IS 'the JSON of the reply''s data'
+    """,
+    """
+    CREATE FUNCTION {schema}.refuse_open_batch() RETURNS trigger LANGUAGE plpgsql AS $function$
+    BEGIN
+        IF EXISTS (SELECT FROM {schema}.open_batches b WHERE b.xid = NEW.xid) THEN
+            RAISE EXCEPTION 'a handler tried to commit the transaction of its batch, which only its consumer may do';
+        END IF;
+        RETURN NULL;
+    END
+    $function$
+    """,
+    """
+    CREATE CONSTRAINT TRIGGER refuse_open_batch AFTER INSERT ON {schema}.open_batches
+        DEFERRABLE INITIALLY DEFERRED FOR EACH ROW EXECUTE FUNCTION {schema}.refuse_open_batch()
     """,
     """
     CREATE VIEW {schema}.parked_keys AS

@@ -1,0 +1,102 @@
+"""A consumer with one protection taken out, to show that the crash tests would notice.
+
+    python -m tests.crash.weakened_consumer fence consume … --database … --kafka …
+
+Each function below undoes one protection of the real consumer, as a plausible mistake would, and nothing else.
+"""
+
+import sys
+from collections.abc import Callable, Sequence
+from typing import Any, cast
+
+from consumers import batch, runtime
+from consumers.guard import Guard
+from consumers.positions import Positions
+from consumers.reading import Reading
+from consumers.statements import Statements
+from consumers.unit import Position, Unit
+from surefoot.cli import main
+from surefoot.log.port import Subscription, TopicPartition
+
+
+def change_statement(name: str, part: str, instead: str) -> None:
+    real = Statements.__init__
+
+    def changed(self: Statements, schema: str) -> None:
+        real(self, schema)
+        before: str = getattr(self, name)
+        assert part in before
+        setattr(self, name, before.replace(part, instead))
+
+    Statements.__init__ = changed  # type: ignore[method-assign]
+
+
+def fence() -> None:
+    """Batches are committed whoever owns the partition by now."""
+    change_statement("fence", "fence = $4::bigint", "$4::bigint IS NOT NULL")
+
+
+def same_transaction() -> None:
+    """Nobody asks whether the transaction that is committed is the one that was begun."""
+    change_statement("fence", "pg_current_xact_id()::text = $7::text", "$7::text IS NOT NULL")
+
+
+def guard() -> None:
+    """A handler may commit: the session lets it, the database does too, and nobody remembers that it did."""
+    change_statement("begin", "INSERT INTO surefoot.open_batches VALUES (pg_current_xact_id())", "SELECT 1")
+
+    def allow(self: Guard, what: str) -> None:
+        return None
+
+    Guard.refuse = cast(Any, allow)  # type: ignore[method-assign]
+
+
+def inbox() -> None:
+    """Every delivery counts as fresh."""
+    real = batch.receive
+
+    async def all_fresh(unit: Unit, known: Sequence[Reading]) -> None:
+        await real(unit, known)
+
+    batch.receive = cast(Any, all_fresh)
+
+
+def parking_behind() -> None:
+    """Nobody looks whether something earlier of a key waits."""
+    real = Unit.begin
+
+    async def holds_nothing(self: Unit, keys: Sequence[str], *, alone: bool = False) -> frozenset[str]:
+        await real(self, keys, alone=alone)
+        return frozenset()
+
+    Unit.begin = holds_nothing  # type: ignore[method-assign]
+
+
+def offset_in_the_transaction() -> None:
+    """Where to go on is the log's word alone, and the log is told what was read, as a client that commits by itself
+    does it. (The log's word alone would do no harm: it lags behind, and the inbox drops what comes twice.)"""
+    real = Positions.take
+
+    async def by_the_log(self: Positions, where: TopicPartition, subscription: Subscription) -> tuple[Position, int]:
+        position, _ = await real(self, where, subscription)
+        return position, await subscription.committed(where) or 0
+
+    def what_was_read(self: runtime.ConsumerRuntime) -> dict[TopicPartition, int]:
+        return {where: worker.buffer.expected for where, worker in self._workers.items()}
+
+    Positions.take = by_the_log  # type: ignore[method-assign]
+    runtime.ConsumerRuntime.next_offsets = property(what_was_read)  # type: ignore[assignment]
+
+
+PROTECTIONS: dict[str, Callable[[], None]] = {
+    "fence": fence,
+    "same_transaction": same_transaction,
+    "guard": guard,
+    "inbox": inbox,
+    "parking_behind": parking_behind,
+    "offset_in_the_transaction": offset_in_the_transaction,
+}
+
+if __name__ == "__main__":
+    PROTECTIONS[sys.argv.pop(1)]()
+    main()

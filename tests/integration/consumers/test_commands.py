@@ -1,0 +1,224 @@
+"""Commands: carried out once, answered as often as asked; an undo bars a late do; a dead one frees its key."""
+
+from collections.abc import AsyncIterator
+
+import asyncpg
+import pytest
+
+from surefoot.consumer import Consumer, Permanent, Transaction
+from surefoot.events import Event, new_event
+from surefoot.log.postgres import PostgresLog
+from tests.consuming import consumer_running, create_topics, publish
+from tests.integration.consumers.deciding import answers, control, id_of, outcome, published, settled_as, tell
+from tests.integration.consumers.effects import effects, have_effect
+from tests.integration.consumers.orders import (
+    ReleaseStock,
+    ReserveStock,
+    StockReleased,
+    StockReserved,
+    commands_on,
+    release,
+    reserve,
+)
+from tests.waiting import eventually
+
+REPLIES = "test.replies"
+
+
+@pytest.fixture
+async def topic(log: PostgresLog, topic_name: str) -> AsyncIterator[str]:
+    await create_topics(log, topic_name, REPLIES, "saga.replies", "dlq.outcomes")
+    with commands_on(topic_name):
+        yield topic_name
+
+
+class Warehouse:
+    """Reserves and gives back; its reservations can be broken and mended."""
+
+    def __init__(self) -> None:
+        self.broken = False
+        self.undone: list[bool] = []
+        self.consumer = Consumer("warehouse")
+        self.consumer.command(ReserveStock)(self.reserve)
+        self.consumer.command(ReleaseStock)(self.release)
+
+    async def reserve(self, event: Event[ReserveStock], tx: Transaction) -> StockReserved:
+        if self.broken:
+            raise Permanent("The shelf is broken.")
+        await have_effect(event, tx)
+        return StockReserved(saga_id=event.data.saga_id, place=f"shelf {event.data.number}")
+
+    async def release(self, event: Event[ReleaseStock], tx: Transaction) -> StockReleased:
+        self.undone.append(tx.done)
+        await have_effect(event, tx)
+        return StockReleased(saga_id=event.data.saga_id, was_done=tx.done)
+
+
+async def test_a_repeated_command_gets_the_same_reply_again_and_is_not_carried_out_twice(
+    database_url: str, connection: asyncpg.Connection, log: PostgresLog, topic: str
+) -> None:
+    warehouse = Warehouse()
+    first, again = reserve(number=1), reserve(number=2, attempt=2)
+    await publish(log, first)
+    async with consumer_running(warehouse.consumer, database_url, log):
+        await settled_as(connection, [first], "PROCESSED")
+        await publish(log, again)
+        await settled_as(connection, [again], "PROCESSED")
+
+    assert await effects(connection) == [1]
+    rows = await connection.fetch(
+        "SELECT body, key, headers::text FROM surefoot.outbox_events WHERE topic = $1 ORDER BY position", REPLIES
+    )
+    assert [row["body"] for row in rows] == [rows[0]["body"], rows[0]["body"]]
+    assert b"shelf 1" in rows[0]["body"]
+    told = [reply["_headers"] for reply in await published(connection, REPLIES)]
+    assert [reply["ce_causationid"] for reply in told] == [first.id, again.id]
+    assert told[0]["ce_id"] != told[1]["ce_id"]
+    same = ("ce_type", "ce_source", "ce_partitionkey", "ce_dataschema")
+    assert [told[0][name] for name in same] == [told[1][name] for name in same]
+
+
+async def test_an_undo_after_its_do_knows_that_it_was_done(
+    database_url: str, connection: asyncpg.Connection, log: PostgresLog, topic: str
+) -> None:
+    warehouse = Warehouse()
+    do, undo = reserve(number=1), release(number=2)
+    await publish(log, do, undo)
+    async with consumer_running(warehouse.consumer, database_url, log):
+        await settled_as(connection, [do, undo], "PROCESSED")
+    assert warehouse.undone == [True]
+    assert [reply.get("was_done") for reply in await published(connection, REPLIES)] == [None, True]
+
+
+async def test_an_undo_before_its_do_bars_the_do_that_comes_late(
+    database_url: str, connection: asyncpg.Connection, log: PostgresLog, topic: str
+) -> None:
+    warehouse = Warehouse()
+    undo, do, other_saga = release(number=2), reserve(number=1), reserve("s2", number=3)
+    await publish(log, undo, do, other_saga)
+    async with consumer_running(warehouse.consumer, database_url, log):
+        await settled_as(connection, [do], "BARRED")
+        await settled_as(connection, [other_saga], "PROCESSED")
+    assert warehouse.undone == [False]
+    assert sorted(await effects(connection)) == [2, 3]
+    replies = await published(connection, REPLIES)
+    assert sorted(reply["_headers"]["ce_causationid"] for reply in replies) == sorted([undo.id, other_saga.id])
+
+
+async def test_a_command_that_dies_answers_that_its_outcome_is_unknown_and_frees_its_key(
+    database_url: str, connection: asyncpg.Connection, log: PostgresLog, topic: str
+) -> None:
+    warehouse = Warehouse()
+    warehouse.broken = True
+    do, undo = reserve(number=1), release(number=2)
+    await publish(log, do, undo)
+    async with consumer_running(warehouse.consumer, database_url, log):
+        await settled_as(connection, [undo], "PROCESSED")
+
+    assert await outcome(connection, do) == "DEAD"
+    assert warehouse.undone == [False]
+    (reply,) = await published(connection, "saga.replies")
+    assert reply["_headers"]["ce_type"] == "command.failed"
+    assert reply["_headers"]["ce_causationid"] == do.id
+    told = {name: reply[name] for name in ("saga_id", "step", "direction", "attempt", "consumer", "reason", "error")}
+    assert told == {
+        "saga_id": "s1",
+        "step": "reserve_stock",
+        "direction": "do",
+        "attempt": 1,
+        "consumer": "warehouse",
+        "reason": "permanent",
+        "error": "The shelf is broken.",
+    }
+    (letter,) = await published(connection, topic + ".dlq")
+    assert letter["_headers"]["surefoot-held"] == "false"
+    # Both are in the outbox by one transaction.
+    assert (
+        await connection.fetchval(
+            "SELECT count(DISTINCT xmin::text) FROM surefoot.outbox_events WHERE topic = ANY($1)",
+            ["saga.replies", topic + ".dlq"],
+        )
+        == 1
+    )
+
+
+async def test_a_dead_command_that_is_replayed_runs_because_nothing_was_kept_of_it(
+    database_url: str, connection: asyncpg.Connection, log: PostgresLog, topic: str
+) -> None:
+    warehouse = Warehouse()
+    warehouse.broken = True
+    do = reserve(number=1)
+    await publish(log, do)
+    async with consumer_running(warehouse.consumer, database_url, log):
+        await settled_as(connection, [do], "DEAD")
+        assert await connection.fetchval("SELECT count(*) FROM surefoot.command_barriers") == 0
+        warehouse.broken = False
+        replay = control(do, "replay")
+        await tell(log, topic, do, replay)
+        assert await answers(connection, 1) == [(id_of(replay), "done")]
+    assert await effects(connection) == [1]
+    assert [reply["place"] for reply in await published(connection, REPLIES)] == ["shelf 1"]
+
+
+async def test_a_dead_command_that_is_replayed_after_its_undo_is_barred(
+    database_url: str, connection: asyncpg.Connection, log: PostgresLog, topic: str
+) -> None:
+    warehouse = Warehouse()
+    warehouse.broken = True
+    do, undo = reserve(number=1), release(number=2)
+    await publish(log, do, undo)
+    async with consumer_running(warehouse.consumer, database_url, log):
+        await settled_as(connection, [undo], "PROCESSED")
+        warehouse.broken = False
+        replay = control(do, "replay")
+        await tell(log, topic, do, replay)
+        assert await answers(connection, 1) == [(id_of(replay), "already_settled")]
+    assert await outcome(connection, do) == "BARRED"
+    assert await effects(connection) == [2]
+    (told,) = await published(connection, "dlq.outcomes")
+    assert told["outcome"] == "BARRED"
+
+
+async def test_a_command_of_no_saga_is_carried_out_and_answered(
+    database_url: str, connection: asyncpg.Connection, log: PostgresLog, topic: str
+) -> None:
+    warehouse = Warehouse()
+    events = [new_event(ReserveStock(saga_id="s1", number=n)) for n in (1, 2)]
+    await publish(log, *events)
+    async with consumer_running(warehouse.consumer, database_url, log):
+        await settled_as(connection, events, "PROCESSED")
+    assert await effects(connection) == [1, 2]
+    assert [reply["place"] for reply in await published(connection, REPLIES)] == ["shelf 1", "shelf 2"]
+    assert await connection.fetchval("SELECT count(*) FROM surefoot.command_barriers") == 0
+
+
+async def test_half_a_command_is_dead_and_nobody_is_answered(
+    database_url: str, connection: asyncpg.Connection, log: PostgresLog, topic: str
+) -> None:
+    warehouse = Warehouse()
+    half = new_event(ReserveStock(saga_id="s1"), extensions={"sagaid": "s1"})
+    await publish(log, half)
+    async with consumer_running(warehouse.consumer, database_url, log):
+        await settled_as(connection, [half], "DEAD")
+    (letter,) = await published(connection, topic + ".dlq")
+    assert "sagastep" in letter["_headers"]["surefoot-error"]
+    assert await published(connection, "saga.replies") == []
+    assert await effects(connection) == []
+
+
+async def test_a_reply_that_is_no_event_kills_the_command_and_undoes_its_effect(
+    database_url: str, connection: asyncpg.Connection, log: PostgresLog, topic: str
+) -> None:
+    consumer = Consumer("warehouse")
+
+    @consumer.command(ReserveStock)
+    async def answer_oddly(event: Event[ReserveStock], tx: Transaction) -> str:
+        await have_effect(event, tx)
+        return "done"
+
+    do = reserve(number=1)
+    await publish(log, do)
+    async with consumer_running(consumer, database_url, log):
+        await settled_as(connection, [do], "DEAD")
+        await eventually(lambda: published(connection, "saga.replies"), what="the saga is told")
+    assert await effects(connection) == []
