@@ -1,12 +1,12 @@
 """Records of one partition between the poll and the batch. Bounded: a full one asks for no more."""
 
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from consumers.settings import ConsumerSettings
 from surefoot.log.port import StoredRecord
 
-USUAL_HEADERS = 32
+FIRST_POLL = 100
 
 
 class Buffer:
@@ -53,9 +53,18 @@ class Buffer:
 
 
 def _size(record: StoredRecord) -> int:
-    """About how much memory it takes; headers are small unless there are very many."""
-    headers = record.headers
-    size = 64 * len(headers)
-    if len(headers) > USUAL_HEADERS:
-        size = sum(len(name) + len(value or b"") for name, value in headers)
-    return len(record.value or b"") + len(record.key or b"") + size
+    headers = sum([len(name) + len(value or b"") for name, value in record.headers])
+    return len(record.value or b"") + len(record.key or b"") + headers
+
+
+class PollSize:
+    """How many records to ask for at once: many small ones, few large ones."""
+
+    def __init__(self, settings: ConsumerSettings) -> None:
+        self._settings = settings
+        self.records = min(FIRST_POLL, settings.buffer_records)
+
+    def learn(self, found: Iterable[Sequence[StoredRecord]]) -> None:
+        for records in found:
+            average = max(1, sum(len(record.value or b"") for record in records) // len(records))
+            self.records = max(1, min(self._settings.buffer_records, self._settings.buffer_bytes // average))

@@ -74,9 +74,9 @@ class ParkedStatements:
                 control_id = $5::text
             WHERE {here} AND log_offset = $4::bigint AND state = 'DEAD' RETURNING true"""
         self.supersede = f"""
-            UPDATE {parked} SET state = 'DUE', holds = true, next_attempt_at = now(), control_id = $5::text, source = $6::text,
-                event_id = $7::text, event_type = $8::text, value = $9::bytea, headers = $10::text::json,
-                attempts = 0, failures = '[]', prepared = NULL
+            UPDATE {parked} SET state = 'DUE', holds = true, next_attempt_at = now(), control_id = $5::text,
+                source = $6::text, event_id = $7::text, event_type = $8::text, value = $9::bytea,
+                headers = $10::text::json, attempts = 0, failures = '[]', prepared = NULL
             WHERE {here} AND log_offset = $4::bigint AND state = 'DEAD' RETURNING true"""
         self.stats = f"""
             SELECT topic, count(DISTINCT key) FILTER (WHERE holds), extract(epoch FROM now() - min(parked_at))::float8

@@ -9,7 +9,7 @@ from typing import Literal
 
 from consumers.unit import Database, Position, lock_name
 from surefoot.errors import ConfigurationError, SurefootError
-from surefoot.log.port import EventLog, Subscription, TopicPartition
+from surefoot.log.port import EventLog, TopicPartition
 
 _PLACE = re.compile(r"(?P<topic>[a-zA-Z0-9._-]+)/(?P<partition>\d{1,9}):(?P<offset>\d{1,18})")
 
@@ -58,7 +58,7 @@ class Positions:
         self._begin = begin
         self._begun: set[TopicPartition] = set()
 
-    async def take(self, where: TopicPartition, subscription: Subscription) -> tuple[Position, int]:
+    async def take(self, where: TopicPartition) -> tuple[Position, int]:
         """Raise the fence; our position there, and the offset to go on from."""
         position = Position(self._consumer, where, 0)
         sql = self._database.sql

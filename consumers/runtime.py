@@ -1,4 +1,4 @@
-"""A member of a consumer's group: polls, hands records to the partitions' workers, and follows the rebalances.
+"""A member of a consumer's group: joins, polls, hands records to the partitions' workers, leaves.
 
 Only the database transaction makes things true. The offsets told to the log follow, for those who watch the lag.
 """
@@ -14,28 +14,28 @@ from datetime import timedelta
 import structlog
 
 from consumers.batch import Batches
+from consumers.buffer import PollSize
 from consumers.controls import Controls
-from consumers.failing import Failing, GivenUp, explained, is_away, outage_of
+from consumers.failing import Failing, explained, is_away, outage_of
 from consumers.handling import Handling
 from consumers.housekeeping import Housekeeping
-from consumers.metrics import FENCED, HEARTBEAT, PARTITIONS
+from consumers.metrics import HEARTBEAT
 from consumers.parked_batch import ParkedBatches
 from consumers.parking import Parking
+from consumers.partitions import Partitions
 from consumers.positions import From, Positions, gap
 from consumers.settings import ConsumerSettings
-from consumers.unit import Database, FenceLost
+from consumers.unit import Database, Position
 from consumers.worker import Worker
-from surefoot.consumer import Consumer, HandlerMisuse
-from surefoot.errors import ConfigurationError, LeaseLost, LogUnavailable
-from surefoot.log.port import EventLog, StoredRecord, Subscription, TopicPartition
+from surefoot.consumer import Consumer
+from surefoot.errors import ConfigurationError, LogUnavailable
+from surefoot.log.port import EventLog, StoredRecord, TopicPartition
 from surefoot.log.postgres_records import RecordsGone
 from surefoot.telemetry.alerts import Alerts
 from surefoot.telemetry.outage import Outage
-from surefoot.testing.failpoints import failpoint
 
 log = structlog.get_logger("surefoot.consumer")
 POLL = timedelta(milliseconds=500)
-POLL_RECORDS = 4000
 
 
 def member_name(consumer: str) -> str:
@@ -80,13 +80,16 @@ class ConsumerRuntime:
         self._batches, self._parked = Batches(*parts), ParkedBatches(*parts)
         self._slots = asyncio.Semaphore(settings.outside_calls)
         self._stopping = asyncio.Event()
-        self._workers: dict[TopicPartition, Worker] = {}
-        self._tasks: dict[TopicPartition, asyncio.Task[None]] = {}
-        self._fenced: set[TopicPartition] = set()
-        self._to_start: set[TopicPartition] = set()
-        self._told: dict[TopicPartition, int] = {}
         self._failed: Exception | None = None
-        self._subscription: Subscription
+        self._poll_size = PollSize(settings)
+        self.partitions = Partitions(
+            consumer.name,
+            self._positions,
+            self._worker,
+            handover_s=settings.handover.total_seconds(),
+            failed=self._fail,
+            is_stopping=self._stopping.is_set,
+        )
 
     def stop(self) -> None:
         """Finish the batches under way, then end `run`."""
@@ -94,7 +97,7 @@ class ConsumerRuntime:
 
     @property
     def next_offsets(self) -> dict[TopicPartition, int]:
-        return {where: worker.next_offset for where, worker in self._workers.items()}
+        return self.partitions.next_offsets
 
     async def run(self) -> None:
         """Consume until stopped. Raises only what waiting cannot mend."""
@@ -124,15 +127,37 @@ class ConsumerRuntime:
         try:
             await work
         except Exception as error:
-            self._failed = self._failed or error
-            self._stopping.set()
+            self._fail(error)
+
+    def _fail(self, error: Exception) -> None:
+        """All of it ends; the first failure is the one that is told."""
+        self._failed = self._failed or error
+        self._stopping.set()
+
+    def _worker(self, position: Position, next_offset: int) -> Worker:
+        return Worker(
+            self._consumer,
+            position,
+            settings=self._settings,
+            database=self._database,
+            batches=self._batches,
+            parked=self._parked,
+            parking=self._parking,
+            failing=Failing(self._consumer, self._url, self._settings, self._alerts),
+            slots=self._slots,
+            next_offset=next_offset,
+            on_room=lambda where: self._subscription.resume([where]),
+        )
 
     async def _join(self, outage: Outage) -> bool:
         """Whether we are in: told to stop meanwhile, a member has to leave as well, or the others wait for it."""
         while not self._stopping.is_set():
             try:
-                self._subscription = await self._log.subscribe(
-                    self._consumer.name, self._topics, on_assigned=self._assigned, on_revoked=self._revoked
+                self._subscription = self.partitions.subscription = await self._log.subscribe(
+                    self._consumer.name,
+                    self._topics,
+                    on_assigned=self.partitions.assigned,
+                    on_revoked=self.partitions.revoked,
                 )
             except LogUnavailable as error:
                 await outage.wait(error, self._stopping)
@@ -145,8 +170,8 @@ class ConsumerRuntime:
         database = outage_of(self._consumer.name, "the database", self._settings)
         while not self._stopping.is_set() and self._failed is None:
             try:
-                await self._ask_again()
-                found = await self._subscription.poll(max_records=POLL_RECORDS, timeout=POLL)
+                await self.partitions.ask_again()
+                found = await self._subscription.poll(max_records=self._poll_size.records, timeout=POLL)
             except LogUnavailable as error:
                 await outage.wait(error, self._stopping)
                 continue
@@ -160,13 +185,14 @@ class ConsumerRuntime:
             outage.over()
             database.over()
             HEARTBEAT.labels(self._consumer.name).set_to_current_time()
+            self._poll_size.learn(found.values())
             for where, records in found.items():
                 await self._hand_over(where, records)
             if ends and not found and self._reached(ends):
                 return
 
     async def _hand_over(self, where: TopicPartition, records: Sequence[StoredRecord]) -> None:
-        worker = self._workers.get(where)
+        worker = self.partitions.workers.get(where)
         if worker is None:
             return  # taken from us meanwhile, or being asked for again
         expected, first = worker.buffer.expected, records[0].offset
@@ -177,131 +203,11 @@ class ConsumerRuntime:
             worker.is_paused = True
             self._subscription.pause([where])
 
-    # -- partitions that come and go ---------------------------------------------------------------------------------
-
-    async def _assigned(self, coming: frozenset[TopicPartition]) -> None:
-        try:
-            for where in sorted(coming):
-                await self._start(where)
-        except BaseException:
-            await self._stop_workers(coming)  # the log tells us of all of them again, or never
-            raise
-        log.info("partitions", consumer=self._consumer.name, owned=len(self._workers), gained=_shown(coming))
-        PARTITIONS.labels(self._consumer.name).set(len(self._workers))
-
-    async def _revoked(self, going: frozenset[TopicPartition]) -> None:
-        self._to_start -= going
-        await self._stop_workers(going)
-        log.info("partitions", consumer=self._consumer.name, owned=len(self._workers), gone=_shown(going))
-        PARTITIONS.labels(self._consumer.name).set(len(self._workers))
-
-    async def _start(self, where: TopicPartition) -> None:
-        await self._stop_workers(frozenset([where]))
-        position, next_offset = await self._positions.take(where, self._subscription)
-        try:
-            await self._subscription.seek(where, next_offset)
-        except LeaseLost:
-            return  # taken from us again while we took it: whoever has it now finds its fence old and raises it again
-        worker = Worker(
-            self._consumer,
-            position,
-            settings=self._settings,
-            database=self._database,
-            batches=self._batches,
-            parked=self._parked,
-            parking=self._parking,
-            failing=Failing(self._consumer, self._url, self._settings, self._alerts),
-            slots=self._slots,
-            next_offset=next_offset,
-            on_room=self._resume,
-        )
-        self._workers[where] = worker
-        self._told[where] = next_offset
-        self._tasks[where] = asyncio.create_task(self._work(where, worker))
-
-    def _resume(self, where: TopicPartition) -> None:
-        self._subscription.resume([where])
-
-    async def _work(self, where: TopicPartition, worker: Worker) -> None:
-        try:
-            await worker.run()
-        except FenceLost as lost:
-            FENCED.labels(self._consumer.name).inc()
-            log.warning(str(lost), consumer=self._consumer.name)
-            self._fenced.add(where)
-        except GivenUp:
-            return
-        except asyncio.CancelledError:
-            if where in self._tasks and not self._stopping.is_set():
-                # Not by us. Nobody would notice that this partition stands still.
-                self._failed = self._failed or HandlerMisuse(
-                    f"A handler cancelled the task it ran in, which is the loop of {where.topic}/{where.partition}: "
-                    "cancel only tasks that the handler has made itself."
-                )
-                self._stopping.set()
-            raise
-        except Exception as error:
-            self._failed = self._failed or error
-            self._stopping.set()
-
-    async def _ask_again(self) -> None:
-        """A worker found its fence old. The log knows who owns the partition: if it takes our offset, we do, and go on
-        under a new fence; if it refuses, somebody else does."""
-        for where in sorted(self._fenced):
-            self._fenced.discard(where)
-            worker = self._workers.get(where)
-            if worker is None:
-                continue
-            try:
-                await self._subscription.commit({where: worker.next_offset})
-            except LeaseLost:
-                await self._stop_workers(frozenset([where]))
-            except LogUnavailable:
-                self._fenced.add(where)
-            else:
-                self._to_start.add(where)
-        for where in sorted(self._to_start):
-            await self._start(where)
-            self._to_start.discard(where)
-            self._subscription.resume([where])
-
-    async def _stop_workers(self, going: frozenset[TopicPartition]) -> None:
-        """Let each finish the transaction it is in, but not longer than the others will wait."""
-        tasks = {where: self._tasks.pop(where) for where in going if where in self._tasks}
-        workers = {where: self._workers[where] for where in tasks}
-        for worker in workers.values():
-            worker.stop()
-        if tasks:
-            _, late = await asyncio.wait(tasks.values(), timeout=self._settings.handover.total_seconds())
-            for task in late:
-                task.cancel()
-            if late:
-                await asyncio.wait(late)
-        await self._tell({where: worker.next_offset for where, worker in workers.items()})
-        for where in tasks:
-            self._workers.pop(where, None)
-            self._told.pop(where, None)
-
-    # -- what the log is told ----------------------------------------------------------------------------------------
-
     async def _tell_log(self) -> None:
         while not self._stopping.is_set():
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(self._stopping.wait(), self._settings.commit_interval.total_seconds())
-            moved = {where: at for where, at in self.next_offsets.items() if self._told.get(where) != at}
-            await self._tell(moved)
-
-    async def _tell(self, offsets: dict[TopicPartition, int]) -> None:
-        if not offsets:
-            return
-        try:
-            await self._subscription.commit(offsets)
-        except (LeaseLost, LogUnavailable):
-            return  # nothing rests on it: the database knows where work goes on
-        self._told |= {where: at for where, at in offsets.items() if where in self._workers}
-        await failpoint("consumer.offset")
-
-    # -- the end -----------------------------------------------------------------------------------------------------
+            await self.partitions.tell_what_moved()
 
     async def _ends(self) -> dict[TopicPartition, int]:
         ends: dict[TopicPartition, int] = {}
@@ -311,14 +217,14 @@ class ConsumerRuntime:
 
     def _reached(self, ends: dict[TopicPartition, int]) -> bool:
         """For `--once`: whether all that was there at the start has been worked off by us."""
-        workers = self._workers
+        workers = self.partitions.workers
         return all(where in workers and workers[where].next_offset >= end for where, end in ends.items()) and all(
             worker.idle.is_set() for worker in workers.values()
         )
 
     async def _leave(self, helpers: Sequence[asyncio.Task[None]]) -> None:
         try:
-            await self._stop_workers(frozenset(self._tasks))
+            await self.partitions.stop_all()
             await self._subscription.close()
         except LogUnavailable:
             log.info("the event log is away; its group will notice that we are gone", consumer=self._consumer.name)
@@ -326,7 +232,3 @@ class ConsumerRuntime:
             for helper in helpers:
                 helper.cancel()
             await asyncio.wait(helpers)
-
-
-def _shown(partitions: frozenset[TopicPartition]) -> list[str]:
-    return [f"{where.topic}/{where.partition}" for where in sorted(partitions)]

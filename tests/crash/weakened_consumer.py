@@ -9,8 +9,9 @@ import sys
 from collections.abc import Callable, Sequence
 from typing import Any, cast
 
-from consumers import batch, runtime
+from consumers import batch
 from consumers.guard import Guard
+from consumers.partitions import Partitions
 from consumers.positions import Positions
 from consumers.reading import Reading
 from consumers.statements import Statements
@@ -75,17 +76,23 @@ def parking_behind() -> None:
 def offset_in_the_transaction() -> None:
     """Where to go on is the log's word alone, and the log is told what was read, as a client that commits by itself
     does it. (The log's word alone would do no harm: it lags behind, and the inbox drops what comes twice.)"""
-    real = Positions.take
+    take, assigned = Positions.take, Partitions.assigned
+    joined: list[Subscription] = []
 
-    async def by_the_log(self: Positions, where: TopicPartition, subscription: Subscription) -> tuple[Position, int]:
-        position, _ = await real(self, where, subscription)
-        return position, await subscription.committed(where) or 0
+    async def remember(self: Partitions, coming: frozenset[TopicPartition]) -> None:
+        joined[:] = [self.subscription]
+        await assigned(self, coming)
 
-    def what_was_read(self: runtime.ConsumerRuntime) -> dict[TopicPartition, int]:
-        return {where: worker.buffer.expected for where, worker in self._workers.items()}
+    async def by_the_log(self: Positions, where: TopicPartition) -> tuple[Position, int]:
+        position, _ = await take(self, where)
+        return position, await joined[0].committed(where) or 0
 
+    def what_was_read(self: Partitions) -> dict[TopicPartition, int]:
+        return {where: worker.buffer.expected for where, worker in self.workers.items()}
+
+    Partitions.assigned = remember  # type: ignore[method-assign]
     Positions.take = by_the_log  # type: ignore[method-assign]
-    runtime.ConsumerRuntime.next_offsets = property(what_was_read)  # type: ignore[assignment]
+    Partitions.next_offsets = property(what_was_read)  # type: ignore[assignment,method-assign]
 
 
 PROTECTIONS: dict[str, Callable[[], None]] = {

@@ -139,7 +139,7 @@ async def test_what_is_removed_while_the_consumer_is_slow_stops_it_too(
             await publish(log, *things(2))
 
             async def is_full() -> bool:
-                return any(worker.is_paused for worker in runtime._workers.values())
+                return any(worker.is_paused for worker in runtime.partitions.workers.values())
 
             await eventually(is_full, what="the second one fills the buffer")
             await publish(log, *things(3, 4))

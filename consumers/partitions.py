@@ -1,0 +1,160 @@
+"""The partitions a member owns: workers that are started, fenced off and stopped as the log moves partitions about.
+
+A worker that finds its fence old asks the log by committing an offset: accepted, the partition is still ours, and it
+goes on under a new fence; refused, it is somebody else's.
+"""
+
+import asyncio
+from collections.abc import Callable, Mapping
+
+import structlog
+
+from consumers.failing import GivenUp
+from consumers.metrics import FENCED, PARTITIONS
+from consumers.positions import Positions
+from consumers.unit import FenceLost, Position
+from consumers.worker import Worker
+from surefoot.consumer import HandlerMisuse
+from surefoot.errors import LeaseLost, LogUnavailable
+from surefoot.log.port import Subscription, TopicPartition
+from surefoot.testing.failpoints import failpoint
+
+log = structlog.get_logger("surefoot.consumer")
+MakeWorker = Callable[[Position, int], Worker]
+
+
+class Partitions:
+    subscription: Subscription
+    """Set once we have joined, before the first partition comes."""
+
+    def __init__(
+        self,
+        consumer: str,
+        positions: Positions,
+        make_worker: MakeWorker,
+        *,
+        handover_s: float,
+        failed: Callable[[Exception], None],
+        is_stopping: Callable[[], bool],
+    ) -> None:
+        self.workers: dict[TopicPartition, Worker] = {}
+        self._consumer = consumer
+        self._positions = positions
+        self._make_worker = make_worker
+        self._handover_s = handover_s
+        self._on_failure = failed
+        self._is_stopping = is_stopping
+        self._tasks: dict[TopicPartition, asyncio.Task[None]] = {}
+        self._fenced: set[TopicPartition] = set()
+        self._to_start: set[TopicPartition] = set()
+        self._told: dict[TopicPartition, int] = {}
+
+    @property
+    def next_offsets(self) -> dict[TopicPartition, int]:
+        """Up to where everything is committed."""
+        return {where: worker.next_offset for where, worker in self.workers.items()}
+
+    async def assigned(self, coming: frozenset[TopicPartition]) -> None:
+        try:
+            for where in sorted(coming):
+                await self._start(where)
+        except BaseException:
+            await self.stop(coming)  # the log tells us of all of them again, or never
+            raise
+        self._tell_people(gained=coming)
+
+    async def revoked(self, going: frozenset[TopicPartition]) -> None:
+        self._to_start -= going
+        await self.stop(going)
+        self._tell_people(gone=going)
+
+    async def ask_again(self) -> None:
+        """Settle what became of workers that found their fence old."""
+        for where in sorted(self._fenced):
+            self._fenced.discard(where)
+            worker = self.workers.get(where)
+            if worker is None:
+                continue
+            try:
+                await self.subscription.commit({where: worker.next_offset})
+            except LeaseLost:
+                await self.stop(frozenset([where]))
+            except LogUnavailable:
+                self._fenced.add(where)
+            else:
+                self._to_start.add(where)
+        for where in sorted(self._to_start):
+            await self._start(where)
+            self._to_start.discard(where)
+            self.subscription.resume([where])
+
+    async def stop(self, going: frozenset[TopicPartition]) -> None:
+        """Let each finish the transaction it is in, but not longer than the others will wait."""
+        tasks = {where: self._tasks.pop(where) for where in going if where in self._tasks}
+        workers = {where: self.workers[where] for where in tasks}
+        for worker in workers.values():
+            worker.stop()
+        if tasks:
+            _, late = await asyncio.wait(tasks.values(), timeout=self._handover_s)
+            for task in late:
+                task.cancel()
+            if late:
+                await asyncio.wait(late)
+        await self.tell({where: worker.next_offset for where, worker in workers.items()})
+        for where in tasks:
+            self.workers.pop(where, None)
+            self._told.pop(where, None)
+
+    async def stop_all(self) -> None:
+        await self.stop(frozenset(self._tasks))
+
+    async def tell_what_moved(self) -> None:
+        await self.tell({where: at for where, at in self.next_offsets.items() if self._told.get(where) != at})
+
+    async def tell(self, offsets: Mapping[TopicPartition, int]) -> None:
+        """Tell the log how far we are. Nothing rests on it: the database knows where work goes on."""
+        if not offsets:
+            return
+        try:
+            await self.subscription.commit(offsets)
+        except (LeaseLost, LogUnavailable):
+            return
+        self._told |= {where: at for where, at in offsets.items() if where in self.workers}
+        await failpoint("consumer.offset")
+
+    async def _start(self, where: TopicPartition) -> None:
+        await self.stop(frozenset([where]))
+        position, next_offset = await self._positions.take(where)
+        try:
+            await self.subscription.seek(where, next_offset)
+        except LeaseLost:
+            return  # taken from us again while we took it: whoever has it now finds its fence old and raises it again
+        self.workers[where] = worker = self._make_worker(position, next_offset)
+        self._told[where] = next_offset
+        self._tasks[where] = asyncio.create_task(self._work(where, worker))
+
+    async def _work(self, where: TopicPartition, worker: Worker) -> None:
+        try:
+            await worker.run()
+        except FenceLost as lost:
+            FENCED.labels(self._consumer).inc()
+            log.warning(str(lost), consumer=self._consumer)
+            self._fenced.add(where)
+        except GivenUp:
+            return
+        except asyncio.CancelledError:
+            if where in self._tasks and not self._is_stopping():
+                # Not by us. Nobody would notice that this partition stands still.
+                misuse = HandlerMisuse(
+                    f"A handler cancelled the task it ran in, which is the loop of {where.topic}/{where.partition}: "
+                    "cancel only tasks that the handler has made itself."
+                )
+                self._on_failure(misuse)
+            raise
+        except Exception as error:
+            self._on_failure(error)
+
+    def _tell_people(self, **moved: frozenset[TopicPartition]) -> None:
+        shown = {word: [f"{one.topic}/{one.partition}" for one in sorted(which)] for word, which in moved.items()}
+        log.info("partitions", consumer=self._consumer, owned=len(self.workers), **shown)
+        PARTITIONS.labels(self._consumer).set(len(self.workers))
