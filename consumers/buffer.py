@@ -37,11 +37,11 @@ class Buffer:
                 self._bytes += size
                 self.expected = record.offset + 1
 
-    def take(self) -> list[StoredRecord]:
+    def take(self, at_most: int) -> list[StoredRecord]:
         """The next batch: so many records, or so many bytes, and at least one if there is any."""
         batch: list[StoredRecord] = []
         taken = 0
-        while self._records and len(batch) < self._settings.batch_records:
+        while self._records and len(batch) < at_most:
             record, size = self._records[0]
             if batch and taken + size > self._settings.batch_bytes:
                 break

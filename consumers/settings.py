@@ -16,6 +16,12 @@ class ConsumerSettings(BaseSettings):
 
     db_schema: str = DEFAULT_SCHEMA
     batch_records: int = Field(1000, ge=1, le=50_000, description="Most records of one transaction.")
+    batch_first: int = Field(
+        1, ge=1, le=50_000, description="Records of the first transaction; doubles as long as transactions are quick."
+    )
+    batch_time: timedelta = Field(
+        timedelta(milliseconds=500), description="A transaction takes as many records as are worked off in this time."
+    )
     batch_bytes: int = Field(
         4 * 1024 * 1024, ge=1024, description="Most bytes of one transaction (one record is taken)."
     )

@@ -13,6 +13,7 @@ from collections.abc import Callable, Sequence
 import structlog
 
 from consumers.batch import Batches
+from consumers.batch_size import BatchSize
 from consumers.buffer import Buffer
 from consumers.failing import Failing
 from consumers.outside import OutsideCalls
@@ -70,6 +71,7 @@ class Worker:
         self._contentions: dict[int, int] = {}
         self._look_at = 0.0  # there may be something parked from before
         self.buffer = Buffer(settings, expected=next_offset)
+        self._batch_size = BatchSize(settings)
         self.is_paused = False
         """Set by whoever gives it records, when it wants no more."""
         self.idle = asyncio.Event()
@@ -91,7 +93,7 @@ class Worker:
                 self._woken.clear()
                 worked = await self._finish_calls()
                 worked += await self._drain()
-                batch = self.buffer.take()
+                batch = self.buffer.take(self._batch_size.records)
                 if self.is_paused and self.buffer.has_room:
                     self.is_paused = False
                     self._on_room(self.position.where)
@@ -121,11 +123,13 @@ class Worker:
         parts: deque[Sequence[Reading]] = deque([readings])
         while parts and not self._stopping.is_set():
             part = parts.popleft()
+            began = time.perf_counter()
             try:
                 carried = await self._batches.take(self.position, part)
             except PartFailed as failed:
                 parts.extendleft(reversed(await self._after_failure(part, failed)))
                 continue
+            self._batch_size.learn(len(part), time.perf_counter() - began)
             self._failing.works(part[0].record.offset, part[-1].record.offset)
             self.next_offset = part[-1].record.offset + 1
             for bad in carried.dead:

@@ -26,6 +26,7 @@ QUICK = {
     "commit_interval": timedelta(milliseconds=100),
     "outage_max": timedelta(milliseconds=500),
     "housekeeping": timedelta(milliseconds=200),
+    "batch_first": 1000,  # large batches from the beginning: what hurts a batch is what is tested
 }
 ConsumerProcess = RelayProcess
 """The same handle: a process with a log, that can be signalled and waited for."""

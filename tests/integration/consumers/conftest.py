@@ -1,6 +1,7 @@
 """Fixtures of the consumer tests: a database with a table of effects, the Postgres log, a topic."""
 
 from collections.abc import AsyncIterator
+from pathlib import Path
 
 import asyncpg
 import pytest
@@ -9,6 +10,7 @@ from surefoot.log.postgres import PostgresLog
 from tests.consuming import create_topics
 from tests.events import things_on
 
+HERE = Path(__file__).parent
 EFFECTS = """
     CREATE TABLE effects (n bigint GENERATED ALWAYS AS IDENTITY, event_id text, key text, number int);
 """
@@ -34,3 +36,13 @@ async def topic(log: PostgresLog, topic_name: str) -> AsyncIterator[str]:
     await create_topics(log, topic_name, "saga.replies", "dlq.outcomes")
     with things_on(topic_name):
         yield topic_name
+
+
+# The fast tests have one of each kind from here; each of the others starts a consumer, and there are many.
+ALSO_FAST = ("test_once.py", "test_guard.py", "test_positions.py")
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    for item in items:
+        if item.path.parent == HERE and item.path.name not in ALSO_FAST:
+            item.add_marker(pytest.mark.slow)

@@ -10,7 +10,7 @@ def settings(**changes: int) -> ConsumerSettings:
 
 
 def offsets(buffer: Buffer) -> list[int]:
-    return [record.offset for record in buffer.take()]
+    return [record.offset for record in buffer.take(3)]
 
 
 def test_a_batch_has_so_many_records_and_no_more() -> None:
