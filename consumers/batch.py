@@ -193,4 +193,5 @@ async def settle(unit: Unit, settled: Sequence[tuple[str, str, str, str | None]]
     """Change outcomes in the inbox."""
     if settled:
         columns = [list(column) for column in zip(*settled, strict=True)]
-        await unit.driver.execute(unit.sql.settle, unit.position.consumer, *columns)
+        with own():
+            await unit.driver.execute(unit.sql.settle, unit.position.consumer, *columns)

@@ -12,7 +12,7 @@ from consumers.reading import Bad, Delivery
 from consumers.settings import ConsumerSettings
 from consumers.unit import PartFailed, Position
 from surefoot.consumer import Consumer
-from surefoot.consumer.failures import FailureClass, Rules, causes, classify
+from surefoot.consumer.failures import FailureClass, Rules, causes, classify, sqlstate_of
 from surefoot.database.connection import close_quietly, connect, explain, is_database_error
 from surefoot.telemetry.alerts import Alert, Alerts
 from surefoot.telemetry.outage import Outage
@@ -36,6 +36,7 @@ class Failing:
         self._alerts = alerts
         self._settings = settings
         self._database = outage_of(consumer.name, "the database", settings)
+        self._lock = outage_of(consumer.name, "a lock in the database that the consumer needs", settings)
         self._dependency = outage_of(consumer.name, "something a handler depends on", settings)
         self._dependent: int | None = None
         """The offset of the event that found it away: it is back when this one has gone through."""
@@ -51,8 +52,8 @@ class Failing:
             await self._database.wait(failed.error, stopping)
             return "away"
         if kind == "contended" and failed.own:
-            # Not a handler's locks: somebody frozen, or just gone, has the same events in hand.
-            await asyncio.sleep(SHORTEST_PAUSE.total_seconds())
+            # Not a handler's locks: somebody frozen has the same events in hand, or a table of ours is locked.
+            await self._lock.wait(failed.error, stopping)
             return "away"
         return "transient" if kind == "database" else kind
 
@@ -81,10 +82,12 @@ class Failing:
     def reached(self) -> None:
         """The database answers. That says nothing about what handlers depend on."""
         self._database.over()
+        self._lock.over()
 
     def works(self, first: int, last: int) -> None:
         """The events from the first to the last offset have gone through."""
         self._database.over()
+        self._lock.over()
         if self._dependent is None or first <= self._dependent <= last:
             self._dependency.over()
 
@@ -112,7 +115,8 @@ class Failing:
 
     def _kind(self, failed: PartFailed) -> FailureClass:
         # Out of a handler a broken socket may be anybody's; here it can only be the database's.
-        if failed.own and isinstance(failed.error, OSError):
+        # And a statement that ran into a limit of its time was a handler's own, or it waited like any other of ours.
+        if failed.own and (isinstance(failed.error, OSError) or sqlstate_of(failed.error) == "57014"):
             return "database"
         return classify(failed.error, self._consumer.rules)
 

@@ -20,6 +20,12 @@ _ENDS_A_TRANSACTION = re.compile(
     r"(?P<what>COMMIT|END|ABORT|BEGIN|START\s+TRANSACTION|PREPARE\s+TRANSACTION|ROLLBACK(?!\s+(?:WORK\s+|TRANSACTION\s+)?TO\b))\b",
     re.IGNORECASE | re.DOTALL,
 )
+_OUTLIVES_IT = re.compile(
+    r"(?:[\s;]|--[^\n\r]*[\n\r]|/\*.*?\*/)*"
+    r"(?P<what>SET(?!\s+(?:LOCAL|CONSTRAINTS|TRANSACTION)\b)|RESET|DISCARD|DEALLOCATE|LISTEN|UNLISTEN)\b",
+    re.IGNORECASE | re.DOTALL,
+)
+_LEAVES_TRACES = re.compile(r"\b(?:set_config|pg_(?:try_)?advisory_lock(?:_shared)?)\s*\(", re.IGNORECASE)
 
 
 class Guard:
@@ -27,12 +33,21 @@ class Guard:
 
     def __init__(self) -> None:
         self.broken: HandlerMisuse | None = None
+        self.leaves_traces = False
+        """Something was done to the session that a commit does not end: nobody else gets the connection."""
 
     def refuse(self, what: str) -> NoReturn:
         self.broken = HandlerMisuse(
             f"The handler called {what}, and the transaction is not its own: it has the inbox and the work of other "
             "events in it. Return to have it committed, raise to have it undone, and use "
             "`async with tx.session.begin_nested()` for a part that may fail."
+        )
+        raise self.broken
+
+    def refuse_setting(self, what: str) -> NoReturn:
+        self.broken = HandlerMisuse(
+            f"The handler sent {what}, which would outlive its transaction and change how others' handlers work on the "
+            "same connection. Use SET LOCAL (it lasts until the end of the batch), or ALTER ROLE for all of them."
         )
         raise self.broken
 
@@ -96,8 +111,14 @@ def watch(engine: Engine) -> None:
     @event.listens_for(engine, "before_cursor_execute")
     def _text(connection: Connection, _cursor: Any, statement: str, *_: Any) -> None:
         guard = connection.info.get(_KEY)
-        if guard is not None and (ends := _ENDS_A_TRANSACTION.match(statement)):
+        if guard is None:
+            return
+        if ends := _ENDS_A_TRANSACTION.match(statement):
             guard.refuse(ends["what"].upper() + " as SQL")
+        if setting := _OUTLIVES_IT.match(statement):
+            guard.refuse_setting(setting["what"].upper())
+        if _LEAVES_TRACES.search(statement):
+            guard.leaves_traces = True
 
 
 def set_guard(connection: Connection, guard: Guard) -> None:

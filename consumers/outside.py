@@ -34,6 +34,22 @@ class Called:
     error: BaseException | None
 
 
+class Slots:
+    """So many calls at once, over all partitions. Taken when a call is begun, so that none is begun to wait."""
+
+    def __init__(self, count: int) -> None:
+        self._free = count
+
+    def take(self) -> bool:
+        if self._free == 0:
+            return False
+        self._free -= 1
+        return True
+
+    def give_back(self) -> None:
+        self._free += 1
+
+
 class OutsideCalls:
     """The calls of one partition."""
 
@@ -41,7 +57,7 @@ class OutsideCalls:
         self,
         position: Position,
         database: Database,
-        slots: asyncio.Semaphore,
+        slots: Slots,
         timeout: timedelta,
         wake: Callable[[], None],
     ) -> None:
@@ -57,11 +73,12 @@ class OutsideCalls:
         """Offsets of calls that were started and whose end has not been dealt with."""
         return [*self._tasks, *(called.row.log_offset for called in self._ended)]
 
-    def has_room(self) -> bool:
-        return not self._slots.locked()
-
-    def start(self, row: ParkedRow, delivery: Delivery) -> None:
+    def start(self, row: ParkedRow, delivery: Delivery) -> int:
+        """Begin the call, if there is a slot for it; how many were begun."""
+        if not self._slots.take():
+            return 0
         self._tasks[row.log_offset] = asyncio.create_task(self._call(row, delivery))
+        return 1
 
     def ended(self) -> list[Called]:
         ended, self._ended = self._ended, []
@@ -75,21 +92,22 @@ class OutsideCalls:
         if tasks:
             await asyncio.wait(tasks)
 
-    async def finish(self, within: timedelta) -> None:
-        """Wait for the calls under way, but not for ever."""
+    async def one_ended(self, within_s: float) -> None:
+        """Wait until one of the calls under way has ended, but not for ever."""
         if self._tasks:
-            await asyncio.wait(set(self._tasks.values()), timeout=within.total_seconds())
+            tasks = set(self._tasks.values())
+            await asyncio.wait(tasks, timeout=within_s, return_when=asyncio.FIRST_COMPLETED)
 
     async def _call(self, row: ParkedRow, delivery: Delivery) -> None:
         result: Any = None
         error: BaseException | None = None
         try:
-            async with self._slots:
-                result = await self._made(row, delivery)
+            result = await self._made(row, delivery)
         except Exception as raised:
             error = raised
         finally:
             del self._tasks[row.log_offset]
+            self._slots.give_back()
         self._ended.append(Called(row, delivery, result, error))
         self._wake()
 

@@ -10,6 +10,8 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any
 
+import structlog
+
 from consumers import event_lines
 from consumers.batch import receive, settle
 from consumers.controls import Controls
@@ -25,6 +27,9 @@ from surefoot.consumer.handlers import BatchHandler, OutsideHandler
 from surefoot.events.text import format_time
 from surefoot.outbox.entry import Entry
 from surefoot.testing.failpoints import failpoint
+
+log = structlog.get_logger("surefoot.consumer")
+NO_HANDLER_REST_S = 30.0
 
 
 @dataclass(slots=True)
@@ -97,17 +102,17 @@ class ParkedBatches:
 
     async def failed_again(
         self, position: Position, row: ParkedRow, reading: Delivery, error: BaseException, *, permanent: bool
-    ) -> Verdict:
-        """An attempt at a parked event failed: let it rest, or bury it."""
+    ) -> Verdict | None:
+        """An attempt at a parked event failed: let it rest, or bury it. None if it had gone through after all."""
         verdict = self._judge(reading, error, permanent, attempts=row.attempts + 1, replayed=row.control_id is not None)
         failures = with_failure(row.failures, _now(), verdict.diagnosis.error)
         dead = verdict.rest_s is None
         async with self._database.unit(position) as unit:
             await unit.begin([])
             if dead:
-                await self._bury(unit, position, row, reading, verdict.diagnosis, failures)
+                found = await self._bury(unit, position, row, reading, verdict.diagnosis, failures)
             else:
-                await self._parking.failed(
+                found = await self._parking.failed(
                     unit.driver,
                     position,
                     row,
@@ -119,6 +124,8 @@ class ParkedBatches:
                     failures=failures,
                 )
             await unit.commit(next_offset=None)
+        if not found:
+            return None
         self._count_attempt(reading)
         return verdict
 
@@ -177,13 +184,20 @@ class ParkedBatches:
                 diagnosis = bad_record(reading.reason, reading.sentence, **about)  # type: ignore[arg-type]
                 await self._bury(unit, unit.position, row, reading, diagnosis, row.failures)
                 return not self._deaths.holds(reading)
-            case _:  # its handler is gone since it was parked
-                drained.resolved.append(row)
-                drained.ignored += 1
-                gone = "This consumer has no handler for its type any more: it was passed by, and counted as ignored."
-                drained.entries += self._controls.tried(row, "unknown", gone, outcome=None)
-                await unit.driver.execute(unit.sql.forget, unit.position.consumer, row.source, row.event_id)
-                return True
+            case _:
+                await self._wait_for_handler(unit, row, drained)
+                return False
+
+    async def _wait_for_handler(self, unit: Unit, row: ParkedRow, drained: Drained) -> None:
+        """This member has no handler for it: an older version runs beside a newer one, or a handler was taken out. It
+        was received, and perhaps its outside call was made, so it stays until a version comes that can handle it."""
+        place = (*unit.position.place, row.log_offset)
+        (state,) = await unit.driver.fetch(self._parking.sql.no_handler, *place, NO_HANDLER_REST_S)
+        sentence = f"{self._consumer.name} has no handler for {row.event_type} in the version that runs."
+        if state[0] == "DEAD":
+            drained.settled.append((row.source, row.event_id, "DEAD", None))
+        drained.entries += self._controls.tried(row, "refused", sentence, outcome="DEAD")
+        log.warning("a parked event waits: no handler", event_type=row.event_type, key=row.key, sentence=sentence)
 
     async def _deliver(self, unit: Unit, row: ParkedRow, delivery: Delivery, drained: Drained) -> bool:
         try:
@@ -224,10 +238,10 @@ class ParkedBatches:
         reading: Delivery | Bad,
         diagnosis: Diagnosis,
         failures: tuple[tuple[str, str], ...],
-    ) -> None:
+    ) -> bool:
         attempts = row.attempts + 1
         holds = row.holds and self._deaths.holds(reading)
-        await self._parking.failed(
+        found = await self._parking.failed(
             unit.driver,
             position,
             row,
@@ -238,12 +252,15 @@ class ParkedBatches:
             diagnosis=diagnosis,
             failures=failures,
         )
+        if not found:
+            return False
         await settle(unit, [(row.source, row.event_id, "DEAD", None)])
         if not holds:
             await self._parking.promote(unit.driver, position, [row.key])
         entries = self._deaths.entries(reading, diagnosis, failures=failures, attempts=attempts, replays=row.replays)
         await unit.publish([*entries, *self._controls.tried(row, "failed_again", diagnosis.error, outcome="DEAD")])
         DEAD.labels(self._consumer.name, position.where.topic, diagnosis.reason).inc()
+        return True
 
     def _judge(
         self, reading: Delivery, error: BaseException, permanent: bool, *, attempts: int, replayed: bool

@@ -35,10 +35,11 @@ class ParkedStatements:
             WHERE {here} AND state IN ('DUE', 'CALLING') AND log_offset <> ALL ($4::bigint[])"""
         # By the order of the primary key: a mere EXISTS reads the table, and all that was deleted and not vacuumed yet.
         self.has_any = f"SELECT log_offset FROM {parked} WHERE {here} ORDER BY topic, partition, log_offset LIMIT 1"
+        # Whoever waits behind; the last column says whether it may be tried now. (It is not left out where it may not:
+        # those behind it would pass it.)
         self.behind = f"""
-            SELECT {COLUMNS} FROM {parked}
+            SELECT {COLUMNS}, state = 'WAITING' OR (state = 'DUE' AND next_attempt_at <= now()) FROM {parked}
             WHERE {here} AND key = $4::text AND holds AND log_offset > $5::bigint
-              AND state IN ('WAITING', 'DUE')
             ORDER BY log_offset LIMIT $6::int"""
         self.resolve = f"DELETE FROM {parked} WHERE {here} AND log_offset = ANY ($4::bigint[]) RETURNING log_offset"
         # Whoever is first of its key now has its turn at once.
@@ -59,6 +60,13 @@ class ParkedStatements:
                 dead_at = CASE WHEN $5::text = 'DEAD' THEN now() END,
                 control_id = CASE WHEN $5::text = 'DEAD' THEN NULL ELSE control_id END
             WHERE {here} AND log_offset = $4::bigint RETURNING true"""
+        # Its handler is gone. One that an operator asked for is dead again; others wait for the handler to come back.
+        self.no_handler = f"""
+            UPDATE {parked} SET
+                state = CASE WHEN control_id IS NOT NULL AND dead_at IS NOT NULL THEN 'DEAD'::{schema}.parked_state
+                             ELSE state END,
+                next_attempt_at = now() + $5::float8 * interval '1 second', control_id = NULL
+            WHERE {here} AND log_offset = $4::bigint RETURNING state::text"""
         self.put_off = f"""
             UPDATE {parked} SET next_attempt_at = now() + $5::float8 * interval '1 second'
             WHERE {here} AND log_offset = $4::bigint AND state IN ('DUE', 'CALLING')"""

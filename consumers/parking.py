@@ -3,6 +3,7 @@
 import base64
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import takewhile
 from typing import Literal, NamedTuple
 
 import orjson
@@ -82,7 +83,7 @@ class Parking:
     async def behind(self, driver: Connection, position: Position, row: ParkedRow, at_most: int) -> list[ParkedRow]:
         """Those that waited for this one, in order."""
         found = await driver.fetch(self.sql.behind, *position.place, row.key, row.log_offset, at_most)
-        return [parked_row(row, position) for row in found]
+        return [parked_row(one, position) for one in takewhile(lambda one: bool(one[16]), found)]
 
     async def resolve(
         self, driver: Connection, position: Position, offsets: Sequence[int], keys: Sequence[str]
@@ -106,8 +107,9 @@ class Parking:
         rest_s: float,
         diagnosis: Diagnosis,
         failures: Failures,
-    ) -> None:
-        await driver.fetch(
+    ) -> bool:
+        """Whether it is still parked. Where it is not, the attempt has gone through, and only its answer was lost."""
+        found = await driver.fetch(
             self.sql.failed,
             *position.place,
             row.log_offset,
@@ -120,6 +122,7 @@ class Parking:
             holds,
             rest_s,
         )
+        return bool(found)
 
 
 def parked_row(row: Row, position: Position) -> ParkedRow:

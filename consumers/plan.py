@@ -116,13 +116,22 @@ def _run(delivery: Delivery, steps: list[Step]) -> HandleRun:
     return HandleRun([delivery])
 
 
+FIRST_PART = 8
+
+
 def cut(count: int, culprit: int | None) -> list[slice]:
     """How to take a failed batch again: around the one that failed if it is known, else in halves.
 
-    Each part is a transaction of its own, so that a failure costs only its own event in the end."""
+    Each part is a transaction of its own, so that a failure costs only its own event in the end. What is behind the
+    culprit is taken in parts that double: where one fails, the next may well do so, too, and each failure costs what
+    was done before it in its part."""
     if count <= 1:
         return [slice(0, count)]
-    if culprit is not None:
-        parts = [slice(0, culprit), slice(culprit, culprit + 1), slice(culprit + 1, count)]
-        return [part for part in parts if part.stop > part.start]
-    return [slice(0, count // 2), slice(count // 2, count)]
+    if culprit is None:
+        return [slice(0, count // 2), slice(count // 2, count)]
+    parts = [slice(0, culprit), slice(culprit, culprit + 1)]
+    at, size = culprit + 1, FIRST_PART
+    while at < count:
+        parts.append(slice(at, min(count, at + size)))
+        at, size = at + size, size * 2
+    return [part for part in parts if part.stop > part.start]

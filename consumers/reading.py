@@ -121,6 +121,11 @@ def _identified(record: StoredRecord, envelope: Envelope, bad: BadRecord) -> Bad
     return Bad(record, key, source, event_id, envelope.type, correlation_id, bad.reason, str(bad), True)
 
 
+def unreadable(record: StoredRecord, sentence: str) -> Bad:
+    """A record that turned out to be of no use."""
+    return _unidentified(record, BadRecord("invalid_data", sentence))
+
+
 def _unidentified(record: StoredRecord, bad: BadRecord) -> Bad:
     """Nobody knows which event this is: its place in the log stands for its id, and nothing waits behind it."""
     source, event_id = record_identity(record.topic, record.partition, record.offset)

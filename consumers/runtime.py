@@ -20,6 +20,7 @@ from consumers.failing import Failing, explained, is_away, outage_of
 from consumers.handling import Handling
 from consumers.housekeeping import Housekeeping
 from consumers.metrics import HEARTBEAT
+from consumers.outside import Slots
 from consumers.parked_batch import ParkedBatches
 from consumers.parking import Parking
 from consumers.partitions import Partitions
@@ -78,7 +79,7 @@ class ConsumerRuntime:
         handling = Handling(consumer, settings.db_schema, settings.handler_timeout)
         parts = (consumer, self._database, handling, self._parking, controls)
         self._batches, self._parked = Batches(*parts), ParkedBatches(*parts)
-        self._slots = asyncio.Semaphore(settings.outside_calls)
+        self._slots = Slots(settings.outside_calls)
         self._stopping = asyncio.Event()
         self._failed: Exception | None = None
         self._poll_size = PollSize(settings)

@@ -2,8 +2,6 @@
 
 from surefoot.database.schema import checked_schema
 
-LOCK_CLASS = 1937076840
-"""The class of the advisory locks that say which backend works on which partition."""
 TURN_CLASS = 1937076841
 """The class of the advisory locks that let one batch of a consumer run at a time."""
 
@@ -24,7 +22,7 @@ class Statements:
             WITH opened AS (INSERT INTO {schema}.open_batches VALUES (pg_current_xact_id()))
             SELECT pg_current_xact_id()::text, ARRAY(
                 SELECT DISTINCT key FROM {parked} WHERE {here} AND holds AND key = ANY ($5::text[]))
-            FROM (SELECT pg_advisory_xact_lock_shared({LOCK_CLASS}, hashtext($4::text)) OFFSET 0) AS locked"""
+            FROM (SELECT pg_advisory_xact_lock_shared(hashtextextended($4::text, 0)) OFFSET 0) AS locked"""
         self.take_turn = f"SELECT pg_advisory_xact_lock({TURN_CLASS}, hashtext($1::text))"
         self.fence = f"""
             WITH closed AS (DELETE FROM {schema}.open_batches WHERE xid = pg_current_xact_id())
@@ -36,9 +34,11 @@ class Statements:
         # -- taking a partition ------------------------------------------------------------------------------------
         # $4: the lock's name. A frozen member keeps its transaction, and with it locks on the inbox, for as long as it
         # is frozen. Nothing of it can be committed any more, so its backend is ended.
-        self.end_others = f"""
-            SELECT count(pg_terminate_backend(pid)) FROM pg_locks
-            WHERE locktype = 'advisory' AND classid = {LOCK_CLASS} AND objid = hashtext($1::text)::oid
+        self.end_others = """
+            SELECT count(pg_terminate_backend(pid))
+            FROM pg_locks, (SELECT hashtextextended($1::text, 0) AS h) AS name
+            WHERE locktype = 'advisory' AND objsubid = 1
+              AND classid = ((h >> 32) & 4294967295)::oid AND objid = (h & 4294967295)::oid
               AND database = (SELECT oid FROM pg_database WHERE datname = current_database())
               AND granted AND pid <> pg_backend_pid()"""
         self.take = f"""

@@ -16,6 +16,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine, AsyncSession, c
 from consumers.guard import Guard, GuardedSession, lift_guard, set_guard, watch
 from consumers.statements import Statements
 from surefoot.consumer import HandlerMisuse
+from surefoot.consumer.failures import sqlstate_of
 from surefoot.database.connection import CONNECT_TIMEOUT_S, Connection, sqlalchemy_url
 from surefoot.errors import SurefootError
 from surefoot.log.port import TopicPartition
@@ -23,6 +24,8 @@ from surefoot.outbox.entry import Entry
 from surefoot.outbox.session import take
 from surefoot.outbox.write import statement as outbox_statement
 from surefoot.testing.failpoints import failpoint
+
+ABORTED = "25P02"
 
 
 class FenceLost(SurefootError):
@@ -45,8 +48,11 @@ def own() -> Iterator[None]:
     """Around what no handler has a part in: a failure in here is not the events' doing."""
     try:
         yield
+    except (HandlerMisuse, PartFailed):
+        raise
     except Exception as error:
-        raise PartFailed(error, own=True) from error
+        # A handler that swallowed an error left the transaction aborted: whoever comes next gets to know.
+        raise PartFailed(error, own=sqlstate_of(error) != ABORTED) from error
 
 
 class Position:
@@ -121,7 +127,8 @@ class Unit:
     async def publish(self, entries: Sequence[Entry]) -> None:
         if entries:
             sql, values = outbox_statement(self.sql.schema, entries)
-            await self.driver.execute(sql, *values)
+            with own():
+                await self.driver.execute(sql, *values)
 
     async def commit(self, *, next_offset: int | None, ignored: int = 0) -> None:
         self.check()
@@ -145,6 +152,9 @@ class Unit:
         self._lift()
         if self._session is not None:
             self._session.sync_session.expunge_all()
+        if self.guard.leaves_traces and not self._connection.closed:
+            await self._connection.invalidate()
+            return
         if self._committed or self._connection.closed:
             return
         if self._connection.in_transaction():
@@ -177,6 +187,7 @@ class Database:
         settings = {
             "application_name": name[:63],
             "lock_timeout": _milliseconds(lock_timeout),
+            "statement_timeout": _milliseconds(handler_timeout),
             # A backstop only: whoever takes over a partition ends the transaction of the one before (see positions).
             "idle_in_transaction_session_timeout": _milliseconds(handler_timeout + timedelta(seconds=30)),
         }
@@ -201,6 +212,10 @@ class Database:
             unit = Unit(position, connection, self.sql)
             try:
                 yield unit
+            except PartFailed as failed:
+                if failed.own:
+                    await connection.invalidate()  # it may be to a server that takes no writes any more
+                raise
             finally:
                 await _quietly_end(unit, connection)
         finally:
@@ -230,7 +245,7 @@ async def _quietly_end(unit: Unit, connection: AsyncConnection) -> None:
 
 
 def lock_name(position: Position) -> str:
-    return "/".join(str(part) for part in position.place)
+    return "surefoot/" + "/".join(str(part) for part in position.place)
 
 
 def _milliseconds(value: timedelta) -> str:

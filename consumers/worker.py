@@ -16,15 +16,17 @@ from consumers.batch import Batches
 from consumers.batch_size import BatchSize
 from consumers.buffer import Buffer
 from consumers.failing import Failing
-from consumers.outside import OutsideCalls
-from consumers.parked_batch import ParkedBatches, Verdict
+from consumers.outside import OutsideCalls, Slots
+from consumers.parked_batch import ParkedBatches
 from consumers.parking import ParkedRow, Parking
 from consumers.plan import cut
-from consumers.reading import Delivery, Reading, read
+from consumers.reading import Delivery, Reading, Told, read, unreadable
 from consumers.settings import ConsumerSettings
 from consumers.unit import Database, FenceLost, PartFailed, Position
 from surefoot.consumer import Consumer
 from surefoot.consumer.failures import FREE_CONTENTIONS
+from surefoot.consumer.handlers import OutsideHandler
+from surefoot.errors import words_of
 from surefoot.log.port import StoredRecord, TopicPartition
 from surefoot.testing.failpoints import failpoint
 
@@ -34,6 +36,8 @@ LOOK_AGAIN_S = 1.0
 LOOK_FOR_REVIVED_S = 5.0
 """The same where nothing is due and a dead event may be made so by an operator."""
 CONTENTION_PAUSE_S = 0.02
+TURN_S = 1.0
+"""How long parked events are tried before newly read ones have their turn."""
 CHAIN_EVENTS = 100
 """Parked events of one key taken in one transaction, once the first of them has gone through."""
 
@@ -50,7 +54,7 @@ class Worker:
         parked: ParkedBatches,
         parking: Parking,
         failing: Failing,
-        slots: asyncio.Semaphore,
+        slots: Slots,
         next_offset: int,
         on_room: Callable[[TopicPartition], None],
     ) -> None:
@@ -102,8 +106,7 @@ class Worker:
                     await self._work_off([read(record, self._consumer) for record in batch])
                 elif not worked:
                     await self._rest()
-            await self._calls.finish(self._settings.handover)
-            await self._finish_calls()
+            await self._wait_for_calls()
         finally:
             await self._calls.cancel()
 
@@ -129,6 +132,8 @@ class Worker:
             except PartFailed as failed:
                 parts.extendleft(reversed(await self._after_failure(part, failed)))
                 continue
+            if self._contentions:
+                self._forget_contentions(part)
             self._batch_size.learn(len(part), time.perf_counter() - began)
             self._failing.works(part[0].record.offset, part[-1].record.offset)
             self.next_offset = part[-1].record.offset + 1
@@ -148,9 +153,11 @@ class Worker:
                 at = next(n for n, reading in enumerate(part) if reading is failed.culprit)
             return [part[where] for where in cut(len(part), at)]
         reading = part[0]
-        if not isinstance(reading, Delivery):
+        if isinstance(reading, Told) and not failed.own:
+            return [[unreadable(reading.record, f"The control record could not be obeyed: {words_of(failed.error)}")]]
+        if failed.own or not isinstance(reading, Delivery):
             # No handler was involved: the way to the database broke, or it is a defect of ours, or of the tables.
-            await self._failing.own_trouble(failed.error, self._stopping)
+            await self._failing.own_trouble(failed, self._stopping)
             return [part]
         if kind == "contended" and self._not_yet_counted(reading.record.offset):
             await asyncio.sleep(CONTENTION_PAUSE_S)
@@ -171,6 +178,10 @@ class Worker:
         self.next_offset = reading.record.offset + 1
         self._look_at = 0.0
         await self._failing.tell(reading, self.position, verdict, attempts=1)
+
+    def _forget_contentions(self, part: Sequence[Reading]) -> None:
+        for reading in part:
+            self._contentions.pop(reading.record.offset, None)
 
     def _not_yet_counted(self, offset: int) -> bool:
         """A single event's deadlocks and lock timeouts count from the tenth."""
@@ -199,8 +210,10 @@ class Worker:
             return 1
         self._look_at = time.monotonic() + pause_s
         tried = 0
+        turn_ends = time.monotonic() + TURN_S
         for row in rows:
-            if self._stopping.is_set():
+            if self._stopping.is_set() or time.monotonic() > turn_ends:
+                self._look_at = 0.0
                 break
             tried += await self._turn(row)
         if rows and not tried:
@@ -209,11 +222,8 @@ class Worker:
 
     async def _turn(self, row: ParkedRow) -> int:
         reading = read(row.record, self._consumer)
-        if row.state == "CALLING" and isinstance(reading, Delivery):
-            if not self._calls.has_room():
-                return 0
-            self._calls.start(row, reading)
-            return 1
+        if row.state == "CALLING" and isinstance(reading, Delivery) and isinstance(reading.handler, OutsideHandler):
+            return self._calls.start(row, reading)
         if await self._attempt(row, reading) and row.holds:
             await self._follow(row)
         self._look_at = 0.0
@@ -226,6 +236,7 @@ class Worker:
         except PartFailed as failed:
             await self._after_parked_failure(row, reading, failed)
             return False
+        self._contentions.pop(row.log_offset, None)
         self._failing.works(row.log_offset, row.log_offset)
         return bool(drained.resolved)
 
@@ -258,17 +269,18 @@ class Worker:
         await self._fail(row, reading, failed.error, permanent=kind == "permanent")
 
     async def _fail(self, row: ParkedRow, reading: Delivery, error: BaseException, *, permanent: bool) -> None:
-        verdict: Verdict | None = None
-        while verdict is None:
+        while True:
             try:
                 verdict = await self._parked.failed_again(self.position, row, reading, error, permanent=permanent)
+                break
             except FenceLost:
                 raise
             except Exception as trouble:
                 await self._failing.own_trouble(trouble, self._stopping)
         self._contentions.pop(row.log_offset, None)
         self._look_at = 0.0
-        await self._failing.tell(reading, self.position, verdict, attempts=row.attempts + 1)
+        if verdict is not None:
+            await self._failing.tell(reading, self.position, verdict, attempts=row.attempts + 1)
 
     # -- outside calls -----------------------------------------------------------------------------------------------
 
@@ -294,6 +306,16 @@ class Worker:
             else:
                 await self._fail(row, delivery, error, permanent=kind == "permanent")
         return len(ended)
+
+    async def _wait_for_calls(self) -> None:
+        """Those under way may end, and are finished as they do. Whoever stops us gives us a little longer than that."""
+        ends = time.monotonic() + 0.7 * self._settings.handover.total_seconds()
+        while True:
+            await self._finish_calls()
+            left_s = ends - time.monotonic()
+            if not self._calls.under_way() or left_s <= 0:
+                return
+            await self._calls.one_ended(left_s)
 
     async def _put_off(self, row: ParkedRow) -> None:
         try:

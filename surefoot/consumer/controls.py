@@ -11,8 +11,11 @@ from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator
 
+from surefoot.events.text import has_forbidden
+
 CONTROL_TYPE = "dlq.control"
 TARGET_HEADER = "surefoot-target"
+MAX_NAME = 1200
 Action = Literal["replay", "discard", "supersede", "inspect"]
 
 
@@ -51,11 +54,18 @@ class Control(BaseModel):
 
     action: Action
     consumer: str
-    source: str
-    event_id: str
+    source: str = Field(min_length=1, max_length=MAX_NAME)
+    event_id: str = Field(min_length=1, max_length=MAX_NAME)
     by: str = Field(min_length=1, description="Who decided it.")
     why: str = Field(min_length=1)
     replacement: Replacement | None = None
+
+    @field_validator("source", "event_id")
+    @classmethod
+    def _can_be_a_name(cls, name: str) -> str:
+        if has_forbidden(name):
+            raise ValueError("has a control character")
+        return name
 
 
 def target_of(headers: Sequence[tuple[str, bytes | None]]) -> str | None:

@@ -71,7 +71,7 @@ class Dead:
 
 def diagnose(error: BaseException, reason: DeadReason, *, consumer: str, event_type: str | None) -> Diagnosis:
     name = f"{type(error).__module__}.{type(error).__qualname__}".removeprefix("builtins.")
-    stack = "".join(traceback.format_exception(error, limit=-20))
+    stack = _stack(error)
     return Diagnosis(
         reason=reason,
         error_type=name,
@@ -189,6 +189,13 @@ def _fitting(headers: Sequence[tuple[str, str]], room: int) -> list[tuple[str, s
 
 def _attribute(text: str) -> str:
     return "".join("�" if has_forbidden(letter) else letter for letter in text)
+
+
+def _stack(error: BaseException) -> str:
+    try:
+        return "".join(traceback.format_exception(error, limit=-20))
+    except Exception:  # an exception of somebody else's, which does not bear being looked at
+        return "".join(traceback.format_tb(error.__traceback__, limit=-20))
 
 
 def _handler_frame(trace: TracebackType | None) -> str:

@@ -59,7 +59,8 @@ _BUILT_IN = Rules(
     permanent=(Permanent, InvalidEvent, UndeclaredEvent), transient=(Transient,), dependencies=(DependencyDown,)
 )
 _AWAY_CLASSES = ("08", "53")
-_AWAY_STATES = ("57P", "25P03", "25P04")
+_AWAY_STATES = ("57P", "25P03", "25P04", "25006")
+"""25006: it takes no writes, because another server has taken over."""
 _CONTENDED = ("40P01", "40001", "55P03")
 
 
@@ -68,12 +69,17 @@ def classify(error: BaseException, rules: Rules) -> FailureClass:
     if found is not None:
         return found
     for cause in causes(error):
-        state = str(getattr(cause, "sqlstate", None) or "")
+        state = str(_attribute(cause, "sqlstate") or "")
         if state in _CONTENDED:
             return "contended"
         if state[:2] in _AWAY_CLASSES or state.startswith(_AWAY_STATES) or _lost_connection(cause):
             return "database"
     return "transient"
+
+
+def sqlstate_of(error: BaseException) -> str:
+    """The database's own code for this error; empty if it is not the database's."""
+    return next((str(state) for cause in causes(error) if (state := _attribute(cause, "sqlstate"))), "")
 
 
 def causes(error: BaseException) -> Iterator[BaseException]:
@@ -86,13 +92,13 @@ def causes(error: BaseException) -> Iterator[BaseException]:
             continue
         seen.add(id(one))
         yield one
-        nearer = (getattr(one, "orig", None), one.__cause__)
+        nearer = (_attribute(one, "orig"), one.__cause__)
         waiting.extend(found for found in nearer if isinstance(found, BaseException))
 
 
 def _lost_connection(error: BaseException) -> bool:
     """The drivers tell of a connection that the server ended without any code: by a flag, or by the error's type."""
-    if getattr(error, "connection_invalidated", False):
+    if _attribute(error, "connection_invalidated") is True:
         return True
     module = type(error).__module__
     return module.startswith("asyncpg") and type(error).__name__ in (
@@ -100,3 +106,11 @@ def _lost_connection(error: BaseException) -> bool:
         "InternalClientError",
         "ConnectionDoesNotExistError",
     )
+
+
+def _attribute(error: BaseException, name: str) -> object:
+    """An exception of somebody else's may do anything when it is asked for what it does not have."""
+    try:
+        return getattr(error, name, None)
+    except Exception:
+        return None
