@@ -65,6 +65,9 @@ class PollSize:
         self.records = min(FIRST_POLL, settings.buffer_records)
 
     def learn(self, found: Iterable[Sequence[StoredRecord]]) -> None:
-        for records in found:
-            average = max(1, sum(len(record.value or b"") for record in records) // len(records))
-            self.records = max(1, min(self._settings.buffer_records, self._settings.buffer_bytes // average))
+        sizes = [len(record.value or b"") for records in found for record in records]
+        if sizes:
+            average = max(1, sum(sizes) // len(sizes))
+            wanted = min(self._settings.buffer_records, self._settings.buffer_bytes // average)
+            # Small ones say little of the next: thousands of large ones may come right behind them.
+            self.records = max(1, min(wanted, self.records * 2))

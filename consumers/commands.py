@@ -1,7 +1,9 @@
 """`surefoot consume`: run a consumer, until stopped or until it has worked off what is there."""
 
 import logging
-from typing import Annotated
+import os
+import sys
+from typing import Annotated, NoReturn
 
 import structlog
 import typer
@@ -19,11 +21,12 @@ from surefoot.consumer.contracts import saga_replies
 from surefoot.consumer.handlers import is_for_commands
 from surefoot.database.connection import shown_url
 from surefoot.database.schema import DEFAULT_SCHEMA
-from surefoot.errors import ConfigurationError
+from surefoot.errors import ConfigurationError, words_of
 from surefoot.log.port import EventLog
 from surefoot.telemetry.logging import set_up_logging
 
 log = structlog.get_logger("surefoot.consumer")
+EXIT_STUCK = 1
 
 
 def consume(
@@ -80,8 +83,22 @@ async def _consume(
         where = kafka or "the Postgres log of this database"
         topics = [topic.name for topic in consumer.topics]
         log.info("consumer starts", name=service.name, topics=topics, database=shown_url(url), log=where)
-        await serve(service)
+        try:
+            await serve(service)
+        except Exception as error:
+            if service.partitions.stuck:
+                _end_now(error)
+            raise
     log.info("consumer stopped; its partitions are free for others", name=service.name)
+
+
+def _end_now(error: Exception) -> NoReturn:
+    """A handler that swallows its cancellation would keep the event loop from ever being closed."""
+    log.error("consumer ends at once, without waiting for its handlers", error=words_of(error))
+    logging.shutdown()
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(EXIT_STUCK)
 
 
 async def _check_topics(consumer: Consumer, event_log: EventLog) -> None:

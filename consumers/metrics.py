@@ -19,6 +19,7 @@ OLDEST_PARKED = Gauge(
     "surefoot_consumer_oldest_parked_seconds", "How long the first has waited.", ["consumer", "topic"]
 )
 HEARTBEAT = Gauge("surefoot_consumer_heartbeat_timestamp_seconds", "When it last asked for records.", ["consumer"])
+LOOP_STALLS = Counter("surefoot_consumer_loop_stalls_total", "Times a handler blocked the event loop.", ["consumer"])
 REMOVED = Counter("surefoot_consumer_removed_total", "Handled events forgotten after their retention.", ["consumer"])
 HANDLER_SECONDS = Histogram(
     "surefoot_consumer_handler_seconds",

@@ -5,7 +5,7 @@ goes on under a new fence; refused, it is somebody else's.
 """
 
 import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 
 import structlog
 
@@ -20,6 +20,8 @@ from surefoot.log.port import Subscription, TopicPartition
 from surefoot.testing.failpoints import failpoint
 
 log = structlog.get_logger("surefoot.consumer")
+CANCELLED_S = 2.0
+"""How long a cancelled batch may take to roll back and clean up."""
 MakeWorker = Callable[[Position, int], Worker]
 
 
@@ -38,6 +40,8 @@ class Partitions:
         is_stopping: Callable[[], bool],
     ) -> None:
         self.workers: dict[TopicPartition, Worker] = {}
+        self.stuck: set[TopicPartition] = set()
+        """Where a handler runs on that nothing in this process can end."""
         self._consumer = consumer
         self._positions = positions
         self._make_worker = make_worker
@@ -99,7 +103,8 @@ class Partitions:
             for task in late:
                 task.cancel()
             if late:
-                await asyncio.wait(late)
+                await asyncio.wait(late, timeout=CANCELLED_S)
+            self._tell_stuck([where for where, task in tasks.items() if not task.done()])
         await self.tell({where: worker.next_offset for where, worker in workers.items()})
         for where in tasks:
             self.workers.pop(where, None)
@@ -153,6 +158,17 @@ class Partitions:
             raise
         except Exception as error:
             self._on_failure(error)
+
+    def _tell_stuck(self, stuck: Sequence[TopicPartition]) -> None:
+        for where in stuck:
+            misuse = HandlerMisuse(
+                f"A handler swallows its cancellation and runs on, in {where.topic}/{where.partition}: the process "
+                "ends, the fence protects the data. Let a handler re-raise asyncio.CancelledError when it has cleaned "
+                "up."
+            )
+            log.error(str(misuse), consumer=self._consumer)
+            self.stuck.add(where)
+            self._on_failure(misuse)
 
     def _tell_people(self, **moved: frozenset[TopicPartition]) -> None:
         shown = {word: [f"{one.topic}/{one.partition}" for one in sorted(which)] for word, which in moved.items()}

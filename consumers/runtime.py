@@ -8,7 +8,8 @@ import contextlib
 import os
 import secrets
 import socket
-from collections.abc import Coroutine, Sequence
+import time
+from collections.abc import Coroutine, Iterable, Mapping, Sequence
 from datetime import timedelta
 
 import structlog
@@ -27,9 +28,10 @@ from consumers.partitions import Partitions
 from consumers.positions import From, Positions, gap
 from consumers.settings import ConsumerSettings
 from consumers.unit import Database, Position
+from consumers.watchdog import Watchdog
 from consumers.worker import Worker
 from surefoot.consumer import Consumer
-from surefoot.errors import ConfigurationError, LogUnavailable
+from surefoot.errors import ConfigurationError, LeaseLost, LogUnavailable
 from surefoot.log.port import EventLog, StoredRecord, TopicPartition
 from surefoot.log.postgres_records import RecordsGone
 from surefoot.telemetry.alerts import Alerts
@@ -37,6 +39,8 @@ from surefoot.telemetry.outage import Outage
 
 log = structlog.get_logger("surefoot.consumer")
 POLL = timedelta(milliseconds=500)
+TELL_OF_WAITING_S = 10.0
+"""Partitions move within seconds when a member joins; what has not come by then is not about to."""
 
 
 def member_name(consumer: str) -> str:
@@ -62,6 +66,7 @@ class ConsumerRuntime:
         self._url = database_url
         self._log = event_log
         self._settings = settings
+        self._begin = begin
         self._once = once
         self._topics = [topic.name for topic in consumer.topics]
         self._database = Database(
@@ -104,6 +109,8 @@ class ConsumerRuntime:
         """Consume until stopped. Raises only what waiting cannot mend."""
         ends = await self._ends() if self._once else {}
         outage = outage_of(self._consumer.name, "the event log", self._settings)
+        watchdog = Watchdog(self._consumer.name)
+        watchdog.start()
         try:
             if not await self._join(outage):
                 return
@@ -118,6 +125,7 @@ class ConsumerRuntime:
                 self._stopping.set()
                 await self._leave(helpers)
         finally:
+            watchdog.stop()
             await self._alerts.close()
             await self._database.close()
         if self._failed is not None:
@@ -169,10 +177,12 @@ class ConsumerRuntime:
 
     async def _poll(self, outage: Outage, ends: dict[TopicPartition, int]) -> None:
         database = outage_of(self._consumer.name, "the database", self._settings)
+        self._tell_of_waiting_at = time.monotonic() + TELL_OF_WAITING_S
         while not self._stopping.is_set() and self._failed is None:
             try:
                 await self.partitions.ask_again()
                 found = await self._subscription.poll(max_records=self._poll_size.records, timeout=POLL)
+                await self._hand_over(found)
             except LogUnavailable as error:
                 await outage.wait(error, self._stopping)
                 continue
@@ -187,12 +197,23 @@ class ConsumerRuntime:
             database.over()
             HEARTBEAT.labels(self._consumer.name).set_to_current_time()
             self._poll_size.learn(found.values())
-            for where, records in found.items():
-                await self._hand_over(where, records)
+            self._tell_of_waiting()
             if ends and not found and self._reached(ends):
+                self._tell_of_others(ends)
                 return
 
-    async def _hand_over(self, where: TopicPartition, records: Sequence[StoredRecord]) -> None:
+    async def _hand_over(self, found: Mapping[TopicPartition, Sequence[StoredRecord]]) -> None:
+        """Give each worker its records. If the log goes away meanwhile, those that nobody got are read again."""
+        left = dict(found)
+        try:
+            for where, records in found.items():
+                await self._give(where, records)
+                del left[where]
+        except Exception:
+            await self._read_again(left)
+            raise
+
+    async def _give(self, where: TopicPartition, records: Sequence[StoredRecord]) -> None:
         worker = self.partitions.workers.get(where)
         if worker is None:
             return  # taken from us meanwhile, or being asked for again
@@ -203,6 +224,13 @@ class ConsumerRuntime:
         if worker.buffer.is_full and not worker.is_paused:
             worker.is_paused = True
             self._subscription.pause([where])
+
+    async def _read_again(self, partitions: Iterable[TopicPartition]) -> None:
+        for where in partitions:
+            worker = self.partitions.workers.get(where)
+            if worker is not None:
+                with contextlib.suppress(LeaseLost):  # it moved: its new owner reads them
+                    await self._subscription.seek(where, worker.buffer.expected)
 
     async def _tell_log(self) -> None:
         while not self._stopping.is_set():
@@ -217,11 +245,38 @@ class ConsumerRuntime:
         return ends
 
     def _reached(self, ends: dict[TopicPartition, int]) -> bool:
-        """For `--once`: whether all that was there at the start has been worked off by us."""
-        workers = self.partitions.workers
-        return all(where in workers and workers[where].next_offset >= end for where, end in ends.items()) and all(
+        """For `--once`: whether all that was there at the start, in the partitions that are ours, is worked off."""
+        workers, ours = self.partitions.workers, self._subscription.assigned()
+        if not ours:
+            return False  # none has come yet
+        return all(where in workers and workers[where].next_offset >= ends.get(where, 0) for where in ours) and all(
             worker.idle.is_set() for worker in workers.values()
         )
+
+    def _tell_of_others(self, ends: Mapping[TopicPartition, int]) -> None:
+        """For `--once`: what it leaves to others, so that nobody takes it for done."""
+        others = sorted(ends.keys() - self._subscription.assigned())
+        if others:
+            log.warning(
+                "worked off what is ours; the other partitions belong to other members, which work them off",
+                consumer=self._consumer.name,
+                others=[f"{where.topic}/{where.partition}" for where in others],
+            )
+
+    def _tell_of_waiting(self) -> None:
+        """Once: that `--from` has no effect as long as its partition is not ours."""
+        where = None if self._begin is None else self._begin.where
+        if where is None or self._begin is None:
+            return
+        if where in self._subscription.assigned():
+            self._begin = None  # it has had its effect, which counts once
+        elif time.monotonic() >= self._tell_of_waiting_at:
+            self._tell_of_waiting_at = float("inf")
+            log.warning(
+                f"--from {where.topic}/{where.partition}:{self._begin.offset} waits: that partition belongs to another "
+                "member. Stop the other members, or wait until it moves here.",
+                consumer=self._consumer.name,
+            )
 
     async def _leave(self, helpers: Sequence[asyncio.Task[None]]) -> None:
         try:

@@ -6,6 +6,9 @@ from surefoot.database.connection import Connection, Row
 from surefoot.errors import SurefootError
 from surefoot.log.port import Headers, StoredRecord, TopicPartition
 
+READ_BYTES = 16 * 1024 * 1024
+"""Most bytes of one read; one record is given whatever its size."""
+
 
 class RecordsGone(SurefootError):
     """Records that a group has not read yet are past their topic's retention and were removed."""
@@ -24,7 +27,8 @@ class RecordsGone(SurefootError):
 async def read_records(
     connection: Connection, statement: str, positions: Mapping[TopicPartition, int], max_records: int
 ) -> dict[TopicPartition, list[StoredRecord]]:
-    """The next records, at most `max_records` in all; partitions are served in the order they are given in."""
+    """The next records, at most `max_records` and about READ_BYTES in all; partitions are served in the order they are
+    given in."""
     topics, partitions = [one.topic for one in positions], [one.partition for one in positions]
     found: dict[TopicPartition, list[StoredRecord]] = {}
     for row in await connection.fetch(statement, topics, partitions, list(positions.values()), max_records):
@@ -40,20 +44,27 @@ async def read_records(
 def read_statement(schema: str) -> str:
     """$1 topics, $2 partitions, $3 their positions, $4 how many records.
 
-    The first half finds positions that retention has passed: what was removed is told from what was never there."""
-    wanted = "unnest($1::text[], $2::int[], $3::bigint[]) AS w(topic, partition, next)"
+    The first half finds positions that retention has passed: what was removed is told from what was never there. The
+    second stops at the record that reaches READ_BYTES, in the order of the partitions' turns and of their offsets, so
+    that nothing is left out in between."""
+    wanted = "unnest($1::text[], $2::int[], $3::bigint[]) WITH ORDINALITY AS w(topic, partition, next, turn)"
+    # Neither fetches what is stored out of line: large values are not read to be left out.
+    size = "coalesce(octet_length(r.value), 0) + pg_column_size(r.header_values)"
     return f"""
         (SELECT w.topic, w.partition, p.first_offset, NULL::bigint, NULL::bigint, NULL::bytea, NULL::bytea,
                 NULL::text[], NULL::bytea[]
          FROM {wanted} JOIN {schema}.log_partitions p USING (topic, partition) WHERE p.first_offset > w.next)
         UNION ALL
-        (SELECT w.topic, w.partition, w.next, r.log_offset, (extract(epoch FROM r.stored_at) * 1000)::bigint,
-                r.key, r.value, r.header_names, r.header_values
-         FROM {wanted} CROSS JOIN LATERAL (
-             SELECT * FROM {schema}.log_records r
-             WHERE r.topic = w.topic AND r.partition = w.partition AND r.log_offset >= w.next
-             ORDER BY r.log_offset LIMIT $4::int) r
-         LIMIT $4::int)"""
+        (SELECT topic, partition, next, log_offset, (extract(epoch FROM stored_at) * 1000)::bigint,
+                key, value, header_names, header_values
+         FROM (SELECT r.*, sum({size}) OVER (ORDER BY turn, log_offset ROWS UNBOUNDED PRECEDING) - ({size}) AS before
+               FROM (SELECT w.turn, w.next, r.*
+                     FROM {wanted} CROSS JOIN LATERAL (
+                         SELECT * FROM {schema}.log_records r
+                         WHERE r.topic = w.topic AND r.partition = w.partition AND r.log_offset >= w.next
+                         ORDER BY r.log_offset LIMIT $4::int) r
+                     LIMIT $4::int) r) r
+         WHERE before < {READ_BYTES})"""
 
 
 def _stored(row: Row) -> StoredRecord:

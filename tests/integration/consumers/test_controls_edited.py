@@ -21,6 +21,7 @@ from tests.integration.consumers.deciding import (
     tell,
 )
 from tests.integration.consumers.effects import effects, have_effect
+from tests.integration.consumers.waiting_room import states
 from tests.waiting import eventually
 
 
@@ -136,7 +137,7 @@ async def test_what_is_not_dead_is_left_alone_and_the_answer_says_why(
     assert await effects(connection) == [7, 2]
 
 
-async def test_a_replay_of_what_has_no_handler_any_more_is_answered_and_its_key_goes_on(
+async def test_a_replay_of_what_has_no_handler_any_more_is_refused_and_nothing_is_forgotten(
     database_url: str, connection: asyncpg.Connection, log: PostgresLog, topic: str
 ) -> None:
     events = await publish(log, *(ThingHappened(thing_id="a", number=n) for n in (1, 2)))
@@ -148,14 +149,18 @@ async def test_a_replay_of_what_has_no_handler_any_more_is_answered_and_its_key_
     replay = control(events[0], "replay")
     await tell(log, topic, events[0], replay)
     async with consumer_running(without, database_url, log):
-        assert await answers(connection, 1) == [(id_of(replay), "unknown")]
+        assert await answers(connection, 1) == [(id_of(replay), "refused")]
+    assert await states(connection) == ["DEAD", "WAITING"]
+    assert await outcome(connection, events[0]) == "DEAD"
+    assert await outcome(connection, events[1]) == "PARKED"
+    assert await connection.fetchval("SELECT sum(ignored) FROM surefoot.consumer_partitions") == 0
 
-        async def nothing_is_parked() -> bool:
-            return not await connection.fetch("SELECT FROM surefoot.parked_events")
-
-        await eventually(nothing_is_parked, what="the key is passed by")
-    assert await connection.fetchval("SELECT sum(ignored) FROM surefoot.consumer_partitions") == 2
-    assert await outcome(connection, events[0]) is None
+    again = control(events[0], "replay")
+    await tell(log, topic, events[0], again)
+    async with consumer_running(Mendable().consumer, database_url, log):
+        await settled_as(connection, events, "PROCESSED")
+        assert await answers(connection, 2) == [(id_of(replay), "refused"), (id_of(again), "done")]
+    assert await effects(connection) == [1, 2]
 
 
 async def test_an_operators_retry_and_a_discard_at_once_leave_one_decision(

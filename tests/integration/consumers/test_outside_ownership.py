@@ -9,7 +9,7 @@ from pathlib import Path
 import asyncpg
 import pytest
 
-from consumers.outside import OutsideCalls
+from consumers.outside import OutsideCalls, Slots
 from consumers.parking import ParkedRow
 from consumers.reading import Delivery, read
 from consumers.unit import Database, FenceLost, Position
@@ -85,7 +85,7 @@ async def test_no_call_is_made_by_whoever_no_longer_owns_the_partition(
         delivery = _delivery(consumer, topic_name)
         for fence, expected in ((7, FenceLost), (8, type(None))):
             position, woken = Position("payments", TopicPartition(topic_name, 0), fence), asyncio.Event()
-            calls = OutsideCalls(position, database, asyncio.Semaphore(1), seconds, woken.set)
+            calls = OutsideCalls(position, database, Slots(1), seconds, woken.set)
             calls.start(_row(delivery), delivery)
             assert calls.under_way() == [0]
             await asyncio.wait_for(woken.wait(), 10)

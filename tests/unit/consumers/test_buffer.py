@@ -1,6 +1,6 @@
 """Records between the poll and the batch: bounded by number and by bytes."""
 
-from consumers.buffer import Buffer
+from consumers.buffer import Buffer, PollSize
 from consumers.settings import ConsumerSettings
 from tests.unit.consumers.records import raw
 
@@ -62,3 +62,22 @@ def test_bytes_fill_it_too_and_many_headers_count() -> None:
     assert fullness(buffer) == (True, False)
     offsets(buffer)
     assert fullness(buffer) == (False, True)
+
+
+def test_what_is_asked_for_at_most_doubles_from_poll_to_poll() -> None:
+    size = PollSize(settings(buffer_records=4000))
+    asked = [size.records]
+    for _ in range(7):
+        size.learn([[raw(b"x", offset=0)], [raw(b"y", offset=0)]])
+        asked.append(size.records)
+    assert asked == [100, 200, 400, 800, 1600, 3200, 4000, 4000]
+
+
+def test_of_large_records_few_are_asked_for_at_once() -> None:
+    size = PollSize(settings(buffer_records=4000, buffer_bytes=10_000))
+    size.learn([[raw(b"x" * 1000, offset=0)]])
+    assert size.records == 10
+    size.learn([[raw(b"x" * 50_000, offset=1)]])
+    assert size.records == 1
+    size.learn([])
+    assert size.records == 1

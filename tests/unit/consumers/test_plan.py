@@ -149,3 +149,26 @@ def test_cutting_ends_whoever_is_to_blame() -> None:
             parts = [list(range(count))[part] for part in cut(count, culprit)]
             assert list(chain(*parts)) == list(range(count))
             assert all(0 < len(part) < count for part in parts)
+
+
+def test_what_is_behind_a_culprit_is_taken_in_parts_that_double() -> None:
+    parts = [list(range(100))[part] for part in cut(100, 10)]
+    assert [len(part) for part in parts] == [10, 1, 8, 16, 32, 33]
+    assert list(chain(*parts)) == list(range(100))
+
+
+@pytest.mark.parametrize(
+    ("count", "culprit", "sizes"),
+    [
+        (9, 0, [1, 8]),
+        (10, 0, [1, 8, 1]),
+        (25, 0, [1, 8, 16]),
+        (26, 0, [1, 8, 16, 1]),
+        (20, 19, [19, 1]),
+        (1000, 0, [1, 8, 16, 32, 64, 128, 256, 495]),
+    ],
+)
+def test_the_last_of_the_parts_behind_a_culprit_takes_what_is_left(count: int, culprit: int, sizes: list[int]) -> None:
+    parts = [list(range(count))[part] for part in cut(count, culprit)]
+    assert [len(part) for part in parts] == sizes
+    assert list(chain(*parts)) == list(range(count))

@@ -1,0 +1,100 @@
+"""Notices that the event loop stands still, and names who blocks it.
+
+A handler that blocks (a client without `await`, a long computation) holds up every partition of this member, its
+heartbeats included: the log takes it for dead, and nothing in the loop can say why. So a thread beside it looks.
+"""
+
+import asyncio
+import sys
+import threading
+import time
+from types import FrameType
+
+import structlog
+
+from consumers.metrics import LOOP_STALLS
+
+log = structlog.get_logger("surefoot.consumer")
+BEAT_S = 0.5
+STALLED_S = 2.0
+_LOOP = frozenset({"asyncio", "uvloop"})
+_OURS = frozenset({"consumers", "surefoot"})
+
+
+class Watchdog:
+    def __init__(self, consumer: str, *, beat_s: float = BEAT_S, stalled_s: float = STALLED_S) -> None:
+        self._consumer = consumer
+        self._beat_s = beat_s
+        self._stalled_s = stalled_s
+        self._stopped = threading.Event()
+        self._last_beat = 0.0
+        self._timer: asyncio.TimerHandle | None = None
+
+    def start(self) -> None:
+        """Watch the running loop, which runs in this thread."""
+        self._loop = asyncio.get_running_loop()
+        self._thread_id = threading.get_ident()
+        self._beat()
+        threading.Thread(target=self._watch, name="surefoot watchdog", daemon=True).start()
+
+    def stop(self) -> None:
+        self._stopped.set()
+        if self._timer is not None:
+            self._timer.cancel()
+
+    def _beat(self) -> None:
+        self._last_beat = time.monotonic()
+        self._timer = self._loop.call_later(self._beat_s, self._beat)
+
+    def _watch(self) -> None:
+        told: float | None = None
+        """The last beat before the standstill that was told of."""
+        looked = time.monotonic()
+        while not self._stopped.wait(self._beat_s):
+            now, before = time.monotonic(), looked
+            looked, last = now, self._last_beat
+            if told is not None and last != told:
+                log.info("the event loop runs again", consumer=self._consumer, stood_still_s=round(last - told, 1))
+                told = None
+            if now - before > self._stalled_s:
+                continue  # we stood still as well: the whole process was frozen, and the loop has had no chance yet
+            if now - last > self._stalled_s and told is None:
+                told = last
+                self._tell(now - last)
+
+    def _tell(self, still_s: float) -> None:
+        LOOP_STALLS.labels(self._consumer).inc()
+        frame = sys._current_frames().get(self._thread_id)
+        where = "code that cannot be seen" if frame is None else blocker(frame)
+        log.warning(
+            f"the event loop has stood still for {still_s:.1f} s in {where}; handlers must not block: await what they "
+            "wait for, or hand it to asyncio.to_thread. Meanwhile no partition here is worked on, and the log may take "
+            "this member for dead",
+            consumer=self._consumer,
+        )
+
+
+def blocker(innermost: FrameType) -> str:
+    """The handler that a stack is in, and the place in a library where it waits, if that is another."""
+    handler: FrameType | None = None
+    inside: FrameType | None = None
+    frame: FrameType | None = innermost
+    while frame is not None:
+        room = _room(frame)
+        if handler is not None and (room in _LOOP or room == "consumers"):
+            break  # whoever called it
+        if room not in _LOOP and room not in _OURS:
+            inside = inside or frame
+            handler = frame
+        frame = frame.f_back
+    if handler is None or inside is None:
+        return _place(innermost)
+    return _place(handler) if handler is inside else f"{_place(handler)}, at {_place(inside)}"
+
+
+def _room(frame: FrameType) -> str:
+    return str(frame.f_globals.get("__name__", "")).partition(".")[0]
+
+
+def _place(frame: FrameType) -> str:
+    return f"{frame.f_globals.get('__name__', '?')}.{frame.f_code.co_qualname} (line {frame.f_lineno})"

@@ -1,0 +1,219 @@
+"""Attacks on the batches: locks, settings, a server that takes no writes, errors that cannot be printed. None of them
+costs an event that is not at fault, and none ends the consumer."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from datetime import timedelta
+
+import asyncpg
+import pytest
+from structlog.testing import capture_logs
+
+from surefoot.consumer import Consumer, Retry, Transaction
+from surefoot.events import Event
+from surefoot.log.partitioner import key_hash
+from surefoot.log.postgres import PostgresLog
+from tests.consuming import consumer_running, publish
+from tests.events import ThingHappened
+from tests.integration.consumers.deciding import settled_as
+from tests.integration.consumers.effects import effects, have_effect
+from tests.integration.consumers.waiting_room import NOT_SOON, keys_together, letters, parked, settled
+from tests.waiting import eventually
+
+KEY, OTHER = keys_together(2)
+ONCE = Retry(attempts=1)
+TWICE = Retry(attempts=2, first=timedelta(milliseconds=10), longest=timedelta(milliseconds=10))
+HASTY = {"lock_timeout": timedelta(milliseconds=50)}
+LOCKED_S = 2.0
+"""Long enough for thirty lock timeouts in a row; nine of an event's own are free."""
+LOCK_IS_AWAY = "a lock in the database that the consumer needs is away"
+
+
+@asynccontextmanager
+async def foreign_transaction(url: str, statement: str, *values: object) -> AsyncIterator[None]:
+    """Somebody else's, open while the block runs, with what the statement locks."""
+    other = await asyncpg.connect(url)
+    try:
+        async with other.transaction():
+            await other.execute(statement, *values)
+            yield
+    finally:
+        await other.close()
+
+
+def warehouse(retry: Retry = ONCE) -> Consumer:
+    consumer = Consumer("warehouse", retry=retry)
+    consumer.on(ThingHappened)(have_effect)
+    return consumer
+
+
+@pytest.mark.parametrize("table", ["processed_events", "consumer_partitions"])
+async def test_a_locked_table_of_ours_costs_no_attempt(
+    database_url: str, connection: asyncpg.Connection, log: PostgresLog, topic: str, table: str
+) -> None:
+    """With one attempt, the first that is counted would be the last."""
+    (before,) = await publish(log, ThingHappened(thing_id=KEY, number=0))
+    async with consumer_running(warehouse(), database_url, log, **HASTY):
+        await settled_as(connection, [before], "PROCESSED")
+        async with foreign_transaction(database_url, f"LOCK TABLE surefoot.{table} IN SHARE MODE"):
+            await publish(log, *(ThingHappened(thing_id=key, number=1) for key in (KEY, OTHER)))
+            await asyncio.sleep(LOCKED_S)  # the lock itself
+        await settled(connection, PROCESSED=3)
+    assert await effects(connection) == [0, 1, 1]
+    assert await letters(connection) == []
+
+
+@pytest.mark.parametrize("table", ["processed_events", "parked_events", "consumer_partitions"])
+async def test_a_locked_table_of_ours_costs_a_parked_event_no_attempt(
+    database_url: str, connection: asyncpg.Connection, log: PostgresLog, topic: str, table: str
+) -> None:
+    """The lock comes while its last attempt is under way."""
+    consumer = Consumer("warehouse", retry=TWICE)
+    under_way, locked = asyncio.Event(), asyncio.Event()
+    tried = 0
+
+    @consumer.on(ThingHappened)
+    async def handle(event: Event[ThingHappened], tx: Transaction) -> None:
+        nonlocal tried
+        tried += 1
+        if tried == 1:
+            raise RuntimeError("the first attempt fails")
+        under_way.set()
+        await locked.wait()
+        await have_effect(event, tx)
+
+    await publish(log, ThingHappened(thing_id=KEY, number=1))
+    async with consumer_running(consumer, database_url, log, **HASTY):
+        await under_way.wait()
+        async with foreign_transaction(database_url, f"LOCK TABLE surefoot.{table} IN SHARE MODE"):
+            locked.set()
+            await asyncio.sleep(LOCKED_S)  # the lock itself
+            assert [row["attempts"] for row in await parked(connection)] == [1]
+        await settled(connection, PROCESSED=1)
+    assert tried > 2
+    assert await effects(connection) == [1]
+    assert await letters(connection) == []
+
+
+async def test_an_event_that_waits_for_its_key_keeps_its_place_while_the_parking_table_is_locked(
+    database_url: str, connection: asyncpg.Connection, log: PostgresLog, topic: str
+) -> None:
+    consumer = Consumer("warehouse", retry=NOT_SOON)
+
+    @consumer.on(ThingHappened)
+    async def handle(event: Event[ThingHappened], tx: Transaction) -> None:
+        if event.data.number == 1:
+            raise RuntimeError("not yet")
+        await have_effect(event, tx)
+
+    await publish(log, ThingHappened(thing_id=KEY, number=1))
+    async with consumer_running(consumer, database_url, log, **HASTY):
+        await settled(connection, PARKED=1)
+        async with foreign_transaction(database_url, "LOCK TABLE surefoot.parked_events IN SHARE MODE"):
+            await publish(log, ThingHappened(thing_id=KEY, number=2))
+            await asyncio.sleep(LOCKED_S)  # the lock itself
+        await settled(connection, PARKED=2)
+    assert [(row["state"], row["attempts"]) for row in await parked(connection)] == [("DUE", 1), ("WAITING", 0)]
+
+
+async def test_a_statement_of_ours_that_is_cancelled_costs_no_attempt(
+    database_url: str, connection: asyncpg.Connection, log: PostgresLog, topic: str
+) -> None:
+    """57014, as a statement_timeout or an administrator would have it."""
+
+    async def one_is_cancelled() -> bool:
+        found: int = await connection.fetchval(
+            "SELECT count(pg_cancel_backend(pid)) FROM pg_stat_activity WHERE application_name LIKE 'warehouse-%' "
+            "AND wait_event_type = 'Lock' AND datname = current_database()"
+        )
+        return found > 0
+
+    async def none_waits() -> bool:
+        return not await connection.fetchval(
+            "SELECT count(*) FROM pg_stat_activity WHERE application_name LIKE 'warehouse-%' "
+            "AND wait_event_type = 'Lock' AND datname = current_database()"
+        )
+
+    async with consumer_running(warehouse(), database_url, log, lock_timeout=timedelta(seconds=15)):
+        async with foreign_transaction(database_url, "LOCK TABLE surefoot.processed_events IN SHARE MODE"):
+            await publish(log, ThingHappened(thing_id=KEY, number=1))
+            for _ in range(3):
+                await eventually(one_is_cancelled, what="a statement that waits is cancelled")
+                await eventually(none_waits, what="it has ended")
+        await settled(connection, PROCESSED=1)
+    assert await effects(connection) == [1]
+    assert await letters(connection) == []
+
+
+async def test_a_key_lock_of_the_outbox_that_somebody_holds_costs_no_attempt(
+    database_url: str, connection: asyncpg.Connection, log: PostgresLog, topic: str
+) -> None:
+    consumer = Consumer("warehouse", retry=ONCE)
+
+    @consumer.on(ThingHappened)
+    async def handle(event: Event[ThingHappened], tx: Transaction) -> None:
+        await have_effect(event, tx)
+        tx.publish(ThingHappened(thing_id="told", number=event.data.number))
+
+    lock = "SELECT pg_advisory_xact_lock(1937076838, $1::int % 512)"
+    async with consumer_running(consumer, database_url, log, **HASTY):
+        async with foreign_transaction(database_url, lock, key_hash(b"told")):
+            await publish(log, ThingHappened(thing_id=KEY, number=1))
+            await asyncio.sleep(LOCKED_S)  # the lock itself
+            assert await parked(connection) == []
+            assert await effects(connection) == []
+        await settled(connection, PROCESSED=1)
+    assert await effects(connection) == [1]
+    assert await letters(connection) == []
+
+
+async def test_a_lock_that_keeps_the_consumer_waiting_is_told_of(
+    database_url: str, connection: asyncpg.Connection, log: PostgresLog, topic: str
+) -> None:
+    with capture_logs() as lines:
+
+        async def is_told() -> bool:
+            return any(line["event"].startswith(LOCK_IS_AWAY) and line["log_level"] == "warning" for line in lines)
+
+        async def is_over() -> bool:
+            return any(line["event"] == LOCK_IS_AWAY.removesuffix("away") + "back" for line in lines)
+
+        async with consumer_running(warehouse(), database_url, log):
+            async with foreign_transaction(database_url, "LOCK TABLE surefoot.processed_events IN SHARE MODE"):
+                await publish(log, ThingHappened(thing_id=KEY, number=1))
+                await eventually(is_told, what="a line says that a lock is not to be had", within_s=5)
+                assert await effects(connection) == []
+            await settled(connection, PROCESSED=1)
+            await eventually(is_over, what="a line says that the lock is to be had again", within_s=5)
+    assert await effects(connection) == [1]
+
+
+async def test_a_server_that_takes_no_writes_for_a_while_is_waited_for(
+    database_url: str, connection: asyncpg.Connection, log: PostgresLog, topic: str
+) -> None:
+    """As after a switch-over. The log stands for Kafka here: it is not concerned."""
+    elsewhere = PostgresLog(database_url + "?default_transaction_read_only=off")
+    name = await connection.fetchval("SELECT current_database()")
+    with capture_logs() as lines:
+
+        async def is_told() -> bool:
+            return any(line["event"].startswith("the database is away") for line in lines)
+
+        async with consumer_running(warehouse(), database_url, elsewhere):
+            await publish(elsewhere, ThingHappened(thing_id=KEY, number=1))
+            await settled(connection, PROCESSED=1)
+            await connection.execute(f"ALTER DATABASE {name} SET default_transaction_read_only = on")
+            await connection.execute(
+                "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name LIKE 'warehouse-%'"
+                " AND datname = current_database()"
+            )
+            await publish(elsewhere, *(ThingHappened(thing_id=key, number=2) for key in (KEY, OTHER)))
+            await eventually(is_told, what="a line says that the database is away")
+            await asyncio.sleep(LOCKED_S)  # the outage itself
+            assert await parked(connection) == []
+            await connection.execute(f"ALTER DATABASE {name} RESET default_transaction_read_only")
+            await settled(connection, PROCESSED=3)
+    await elsewhere.close()
+    assert await effects(connection) == [1, 2, 2]
+    assert await letters(connection) == []
