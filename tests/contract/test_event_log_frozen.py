@@ -8,6 +8,8 @@ from asyncio.subprocess import PIPE, Process
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
+import pytest
+
 from surefoot.log.port import EventLog, TopicPartition
 from tests.contract.adapters import Adapter
 from tests.contract.frozen_member import LOST, OWNS_ALL, STORED
@@ -47,6 +49,7 @@ async def test_an_owner_that_was_never_frozen_stores_its_offsets(adapter: Adapte
         assert await told_to_commit(owner) == STORED
 
 
+@pytest.mark.slow
 async def test_a_frozen_owner_that_wakes_up_replaced_stores_nothing(
     adapter: Adapter, event_log: EventLog, topic: str
 ) -> None:

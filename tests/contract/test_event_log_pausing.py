@@ -128,6 +128,7 @@ class TestPausing:
 
             assert 0.59 <= time.monotonic() - started < 2
 
+    @pytest.mark.slow
     async def test_whoever_polls_stays_a_member_however_long_all_is_paused(
         self, adapter: Adapter, topic: str, publisher: Publisher, paused: TopicPartition
     ) -> None:
