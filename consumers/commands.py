@@ -26,7 +26,7 @@ from surefoot.log.port import EventLog
 from surefoot.telemetry.logging import set_up_logging
 
 log = structlog.get_logger("surefoot.consumer")
-EXIT_STUCK = 1
+EXIT_STUCK = 2
 
 
 def consume(

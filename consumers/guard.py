@@ -98,19 +98,19 @@ def watch(engine: Engine) -> None:
 
     @event.listens_for(engine, "commit")
     def _commit(connection: Connection) -> None:
-        guard = connection.info.get(_KEY)
+        guard = _guard_of(connection)
         if guard is not None:
             guard.refuse("commit() on its connection")
 
     @event.listens_for(engine, "rollback")
     def _rollback(connection: Connection) -> None:
-        guard = connection.info.get(_KEY)
+        guard = _guard_of(connection)
         if guard is not None:
             guard.rolled_back()
 
     @event.listens_for(engine, "before_cursor_execute")
     def _text(connection: Connection, _cursor: Any, statement: str, *_: Any) -> None:
-        guard = connection.info.get(_KEY)
+        guard = _guard_of(connection)
         if guard is None:
             return
         if ends := _ENDS_A_TRANSACTION.match(statement):
@@ -119,6 +119,14 @@ def watch(engine: Engine) -> None:
             guard.refuse_setting(setting["what"].upper())
         if _LEAVES_TRACES.search(statement):
             guard.leaves_traces = True
+
+
+def _guard_of(connection: Connection) -> Guard | None:
+    """A connection that SQLAlchemy has given up has nothing left to guard, and raises when it is asked."""
+    if connection.invalidated:
+        return None
+    guard: Guard | None = connection.info.get(_KEY)
+    return guard
 
 
 def set_guard(connection: Connection, guard: Guard) -> None:

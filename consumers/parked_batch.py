@@ -20,7 +20,7 @@ from consumers.handling import Handled, Handling
 from consumers.metrics import ATTEMPTS, DEAD, PARKED, PROCESSED
 from consumers.parking import Parked, ParkedRow, Parking, with_failure
 from consumers.reading import Bad, Delivery, Reading
-from consumers.unit import Database, FenceLost, PartFailed, Position, Unit
+from consumers.unit import Database, FenceLost, PartFailed, Position, Unit, own
 from surefoot.consumer import Consumer
 from surefoot.consumer.dead_letter import DeadReason, Diagnosis, bad_record, diagnose
 from surefoot.consumer.handlers import BatchHandler, OutsideHandler
@@ -227,7 +227,8 @@ class ParkedBatches:
         await settle(unit, drained.settled)
         if drained.resolved:
             offsets, keys = [row.log_offset for row in drained.resolved], [row.key for row in drained.resolved]
-            await self._parking.resolve(unit.driver, position, offsets, keys)
+            with own():
+                await self._parking.resolve(unit.driver, position, offsets, keys)
         await unit.publish(drained.entries)
 
     async def _bury(

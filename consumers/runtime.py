@@ -69,16 +69,11 @@ class ConsumerRuntime:
         self._begin = begin
         self._once = once
         self._topics = [topic.name for topic in consumer.topics]
-        self._database = Database(
-            database_url,
-            settings.db_schema,
-            name=self.name,
-            size=settings.concurrency,
-            lock_timeout=settings.lock_timeout,
-            handler_timeout=settings.handler_timeout,
-        )
+        self._database = self._connections(settings.concurrency)
+        # Handlers may have all of those for minutes. Partitions are taken all the same, or the polls would stand still.
+        self._aside = self._connections(1)
         self._alerts = Alerts(settings.alert_webhook)
-        self._positions = Positions(consumer.name, self.name, self._database, event_log, begin)
+        self._positions = Positions(consumer.name, self.name, self._aside, event_log, begin)
         self._parking = Parking(settings.db_schema)
         controls = Controls(consumer, self._parking)
         handling = Handling(consumer, settings.db_schema, settings.handler_timeout)
@@ -114,7 +109,7 @@ class ConsumerRuntime:
         try:
             if not await self._join(outage):
                 return
-            house = Housekeeping(self._consumer, self._database, self._log, self._settings)
+            house = Housekeeping(self._consumer, self._aside, self._log, self._settings)
             helpers = [
                 asyncio.create_task(self._beside(self._tell_log())),
                 asyncio.create_task(self._beside(house.keep(lambda: self.next_offsets, self._stopping))),
@@ -128,6 +123,7 @@ class ConsumerRuntime:
             watchdog.stop()
             await self._alerts.close()
             await self._database.close()
+            await self._aside.close()
         if self._failed is not None:
             raise explained(self._failed, self._url)
 
@@ -142,6 +138,17 @@ class ConsumerRuntime:
         """All of it ends; the first failure is the one that is told."""
         self._failed = self._failed or error
         self._stopping.set()
+
+    def _connections(self, size: int) -> Database:
+        lock_timeout, handler_timeout = self._settings.lock_timeout, self._settings.handler_timeout
+        return Database(
+            self._url,
+            self._settings.db_schema,
+            name=self.name,
+            size=size,
+            lock_timeout=lock_timeout,
+            handler_timeout=handler_timeout,
+        )
 
     def _worker(self, position: Position, next_offset: int) -> Worker:
         return Worker(

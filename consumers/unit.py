@@ -10,6 +10,7 @@ from contextlib import asynccontextmanager, contextmanager
 from datetime import timedelta
 from typing import cast
 
+import asyncpg
 from sqlalchemy.exc import DBAPIError
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine, AsyncSession, create_async_engine
 
@@ -133,7 +134,9 @@ class Unit:
     async def commit(self, *, next_offset: int | None, ignored: int = 0) -> None:
         self.check()
         fence = self.position.fence
-        kept = await self.driver.fetchval(self.sql.fence, *self.position.place, fence, next_offset, ignored, self._xid)
+        place = self.position.place
+        with own():
+            kept = await self.driver.fetchval(self.sql.fence, *place, fence, next_offset, ignored, self._xid)
         if kept is None:
             current = await self.driver.fetchval(self.sql.current_fence, *self.position.place)
             if current == fence:
@@ -168,11 +171,14 @@ class Unit:
         """Whether it is still the transaction that was begun, as far as that can be known without asking the database.
         After every handler: what the next one did outside of any transaction would stay."""
         self.guard.check()
+        if self.driver.is_closed():
+            # Whose doing that was, a probe of the database tells: an outage, or a handler that ended its own backend.
+            raise asyncpg.InterfaceError("The connection was lost while the handler ran.")
         if not self.driver.is_in_transaction():
             raise HandlerMisuse("The transaction was over when the handler returned: nothing of it was kept.")
 
     def _lift(self) -> None:
-        if self._connection.sync_connection is not None:
+        if self._connection.sync_connection is not None and not self._connection.invalidated:
             lift_guard(self._connection.sync_connection)
 
 
@@ -210,14 +216,16 @@ class Database:
             connection = await self.engine.connect()
         try:
             unit = Unit(position, connection, self.sql)
+            failed_ourselves = False
             try:
                 yield unit
             except PartFailed as failed:
-                if failed.own:
-                    await connection.invalidate()  # it may be to a server that takes no writes any more
+                failed_ourselves = failed.own
                 raise
             finally:
                 await _quietly_end(unit, connection)
+                if failed_ourselves:  # after the end of it: SQLAlchemy lets nobody end what it has given up
+                    await connection.invalidate()  # it may be to a server that takes no writes any more
         finally:
             await connection.close()
 

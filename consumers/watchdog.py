@@ -35,7 +35,7 @@ class Watchdog:
         self._loop = asyncio.get_running_loop()
         self._thread_id = threading.get_ident()
         self._beat()
-        threading.Thread(target=self._watch, name="surefoot watchdog", daemon=True).start()
+        threading.Thread(target=self._watch, name=f"watchdog of {self._consumer}", daemon=True).start()
 
     def stop(self) -> None:
         self._stopped.set()

@@ -2,7 +2,6 @@
 forgotten."""
 
 import asyncio
-import time
 from datetime import timedelta
 from typing import Any
 
@@ -163,7 +162,7 @@ async def test_a_replay_whose_commit_went_unanswered_is_answered_once_and_stays_
 
     (event,) = await publish(
         log,
-        new_event(ThingHappened(thing_id=KEY, number=1), extensions=step("s1", "do")),  # type: ignore[arg-type]
+        new_event(ThingHappened(thing_id=KEY, number=1), extensions=step("s1", "do")),
     )
     async with consumer_running(consumer, database_url, log):
         await settled_as(connection, [event], "DEAD")
@@ -280,29 +279,18 @@ async def test_no_call_begins_after_the_stop_and_those_that_end_in_time_are_fini
     assert await states(connection) == ["CALLING"] * (30 - len(begun))
 
 
-async def test_parked_keys_that_fail_slowly_do_not_keep_a_healthy_key_waiting(
+# The row keeps the `holds` that the replay gave it.
+@pytest.mark.xfail(strict=True, reason="a refused replay of an event that held nobody leaves it holding its key")
+async def test_a_replay_that_is_refused_leaves_a_key_free_that_was_free(
     database_url: str, connection: asyncpg.Connection, log: PostgresLog, topic: str
 ) -> None:
-    consumer = Consumer("warehouse", retry=AGAIN_AND_AGAIN)
-    healthy, *others = keys_together(21)
-    tried: set[int] = set()
-    slow = asyncio.Event()
-
-    @consumer.on(ThingHappened)
-    async def handle(event: Event[ThingHappened], tx: Transaction) -> None:
-        if event.key != healthy:
-            if event.data.number in tried and len(tried) == len(others):
-                slow.set()
-                await asyncio.sleep(0.3)  # it takes so long to fail
-            tried.add(event.data.number)
-            raise RuntimeError("no")
-        await have_effect(event, tx)
-
-    await publish(log, *(ThingHappened(thing_id=key, number=n) for n, key in enumerate(others)))
-    async with consumer_running(consumer, database_url, log):
-        await settled(connection, PARKED=20)
-        await slow.wait()
-        began = time.monotonic()
-        (event,) = await publish(log, ThingHappened(thing_id=healthy, number=100))
-        await settled_as(connection, [event], "PROCESSED")
-        assert time.monotonic() - began < 3  # one after the other they take six seconds, again and again
+    (dead,) = await publish(log, ThingHappened(thing_id=KEY, number=1))
+    async with consumer_running(Mendable(1, when_dead="release").consumer, database_url, log):
+        await settled_as(connection, [dead], "DEAD")
+    older = Consumer("warehouse", when_dead="release")
+    older.on(ThingPaid)(have_effect)
+    replay = control(dead, "replay")
+    async with consumer_running(older, database_url, log):
+        await tell(log, topic, dead, replay)
+        assert await answers(connection, 1) == [(id_of(replay), "refused")]
+    assert [(row["state"], row["holds"]) for row in await parked(connection)] == [("DEAD", False)]

@@ -59,6 +59,18 @@ def warehouse() -> Consumer:
     return consumer
 
 
+def waiting_at(gate: asyncio.Event, begun: asyncio.Event) -> Consumer:
+    consumer = Consumer("warehouse")
+
+    @consumer.on(ThingHappened)
+    async def handle(event: Event[ThingHappened], tx: Transaction) -> None:
+        begun.set()
+        await gate.wait()
+        await have_effect(event, tx)
+
+    return consumer
+
+
 def settings() -> ConsumerSettings:
     return ConsumerSettings(**QUICK)  # type: ignore[arg-type]
 
@@ -160,9 +172,25 @@ async def test_a_handler_that_swallows_its_cancellation_does_not_hold_up_a_rebal
             released.set()
     finally:
         released.set()
-        left = asyncio.all_tasks() - {asyncio.current_task()}
-        await asyncio.wait(left, timeout=10)
+        for task in asyncio.all_tasks() - {asyncio.current_task()}:
+            await asyncio.wait([task], timeout=10)
     assert sorted(await effects(connection)) == list(range(30))
+
+
+async def test_partitions_are_taken_while_handlers_have_all_the_connections(
+    database_url: str, connection: asyncpg.Connection, log: PostgresLog, topic: str
+) -> None:
+    gate, begun = asyncio.Event(), asyncio.Event()
+    waiting = waiting_at(gate, begun)
+    await publish(log, *(ThingHappened(thing_id=f"key-{n}", number=n) for n in range(50)))
+    async with consumer_running(waiting, database_url, log, concurrency=1) as first:
+        await begun.wait()
+        async with consumer_running(waiting, database_url, log, concurrency=1) as second:
+            await owns(second, 4)
+        await asyncio.wait_for(owns(first, 8), 10)  # sooner than a handler's time is up
+        gate.set()
+        await have_effects(connection, 50)
+    assert sorted(await effects(connection)) == list(range(50))
 
 
 async def test_a_handler_that_blocks_the_event_loop_is_named(
@@ -184,8 +212,7 @@ async def test_a_handler_that_blocks_the_event_loop_is_named(
     assert re.search(
         rf"{__name__}\.test_a_handler_that_blocks\w+\.<locals>\.handle \(line \d+\); handlers must", told[0]
     )
-    labels = {"consumer": consumer.name}
-    assert REGISTRY.get_sample_value("surefoot_consumer_loop_stalls_total", labels) == 1
+    assert REGISTRY.get_sample_value("surefoot_consumer_loop_stalls_total", {"consumer": consumer.name}) == 1
 
 
 @pytest.mark.parametrize("member", [True, False], ids=["as a member", "as a reader"])
@@ -194,12 +221,10 @@ async def test_one_read_of_large_records_is_bounded_and_leaves_nothing_out(
 ) -> None:
     await create_topics(log, topic_name, partitions=2)
     places = [TopicPartition(topic_name, n) for n in range(2)]
-    large = Record(b"k", b"x" * 900_000, [])
-    small = Record(b"k", b"x", [])
+    small, large = Record(b"k", b"x", []), Record(b"k", b"x" * 900_000, [])
     for where in places:
-        await publish_records(log, {where: [small] * 50})
-        for _ in range(5):
-            await publish_records(log, {where: [large] * 5})
+        for some in ([small] * 50, *[[large] * 5] * 5):
+            await publish_records(log, {where: some})
     polls = await log.subscribe("g", [topic_name]) if member else await log.read(topic_name, dict.fromkeys(places, 0))
     found: dict[TopicPartition, list[StoredRecord]] = {where: [] for where in places}
     sizes = []
@@ -219,8 +244,8 @@ async def test_a_record_larger_than_one_read_is_read(log: PostgresLog, topic_nam
     await log.create([spec(topic_name, 1, 2 * READ_BYTES)])
     where = TopicPartition(topic_name, 0)
     huge = Record(b"k", b"x" * (READ_BYTES + 1), [])
-    await publish_records(log, {where: [huge]})
-    await publish_records(log, {where: [huge]})
+    for _ in range(2):
+        await publish_records(log, {where: [huge]})
     reader = await log.read(topic_name, {where: 0})
     offsets = [[one.offset for one in (await reader.poll())[where]] for _ in range(2)]
     await reader.close()
@@ -232,6 +257,7 @@ async def test_from_a_partition_of_another_member_says_that_it_waits(
 ) -> None:
     monkeypatch.setattr(runtime_module, "TELL_OF_WAITING_S", 1.0)
     await create_topics(log, topic_name, partitions=1)
+    begin = From(where=TopicPartition(topic_name, 0), offset=0)
     with things_on(topic_name), capture_logs() as lines:
 
         def warned() -> list[str]:
@@ -239,7 +265,6 @@ async def test_from_a_partition_of_another_member_says_that_it_waits(
 
         async with consumer_running(warehouse(), database_url, log) as first:
             await owns(first, 1)
-            begin = From(where=TopicPartition(topic_name, 0), offset=0)
             second = ConsumerRuntime(warehouse(), database_url, log, settings(), begin=begin)
             running = asyncio.create_task(second.run())
 
@@ -270,26 +295,21 @@ async def test_from_a_partition_that_is_ours_says_nothing(
 async def test_once_beside_another_member_ends_when_its_own_partitions_are_worked_off(
     database_url: str, connection: asyncpg.Connection, log: PostgresLog, topic: str
 ) -> None:
-    gate = asyncio.Event()
-    waiting = Consumer("warehouse")
-
-    @waiting.on(ThingHappened)
-    async def handle(event: Event[ThingHappened], tx: Transaction) -> None:
-        await gate.wait()
-        await have_effect(event, tx)
-
+    gate, begun = asyncio.Event(), asyncio.Event()
     await publish(log, *(ThingHappened(thing_id=f"key-{n}", number=n) for n in range(100)))
     ends = await log.end_offsets(topic)
     assert all(ends.values())
-    async with consumer_running(waiting, database_url, log) as first:
+    async with consumer_running(waiting_at(gate, begun), database_url, log) as first:
         await owns(first, 8)
+        await begun.wait()
         with capture_logs() as lines:
             await asyncio.wait_for(ConsumerRuntime(warehouse(), database_url, log, settings(), once=True).run(), 30)
         (others,) = [line["others"] for line in lines if line["event"].startswith("worked off what is ours")]
         rows = await connection.fetch("SELECT partition, next_offset FROM surefoot.consumer_partitions")
-        reached = {row[0] for row in rows if row[1] == ends[TopicPartition(topic, row[0])]}
-        assert len(others) == 4
-        assert reached == set(range(8)) - {int(other.rpartition("/")[2]) for other in others}
+        reached = {f"{topic}/{row[0]}" for row in rows if row[1] == ends[TopicPartition(topic, row[0])]}
+        assert reached
+        assert sorted(reached.union(others)) == [f"{topic}/{n}" for n in range(8)]
+        assert reached.isdisjoint(others)
         gate.set()
         await have_effects(connection, 100)
     assert sorted(await effects(connection)) == list(range(100))
