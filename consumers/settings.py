@@ -29,7 +29,9 @@ class ConsumerSettings(BaseSettings):
         4000, ge=1, description="Records of a partition held in memory; above that no more are asked for."
     )
     buffer_bytes: int = Field(16 * 1024 * 1024, ge=1024, description="The same, in bytes.")
-    concurrency: int = Field(4, ge=1, le=100, description="Partitions worked on at once; as many connections are open, and one more.")
+    concurrency: int = Field(
+        4, ge=1, le=100, description="Partitions worked on at once, each on a connection of its own."
+    )
     outside_calls: int = Field(32, ge=1, le=1000, description="Outside calls under way at once.")
     handler_timeout: timedelta = Field(
         timedelta(minutes=5),

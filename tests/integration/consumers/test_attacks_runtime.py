@@ -139,7 +139,7 @@ async def test_a_process_whose_handler_swallows_its_cancellation_ends_all_the_sa
         await process.ended()
         raise
     said = output.read_text()
-    assert code == 1, said
+    assert code == 2, said
     assert f"A handler swallows its cancellation and runs on, in test.things/{A}: the process ends" in said
     assert "Traceback" not in said
     assert await connection.fetch("SELECT 1 FROM surefoot.processed_events") == []
