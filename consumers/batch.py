@@ -161,11 +161,12 @@ class Batches:
 
     async def _write(self, unit: Unit, position: Position, carried: Carried) -> None:
         await settle(unit, carried.settled)
-        await self._parking.park(unit.driver, position, carried.parked)
         if carried.parked:
             # An event may wait behind one that a control record has just settled: then it is the first of its key.
             keys = [row.key for row in carried.parked if row.state == "WAITING"]
-            await self._parking.promote(unit.driver, position, keys)
+            with own():
+                await self._parking.park(unit.driver, position, carried.parked)
+                await self._parking.promote(unit.driver, position, keys)
         await unit.publish(carried.entries)
 
     def _count(self, position: Position, made: Plan, carried: Carried) -> None:

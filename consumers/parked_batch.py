@@ -192,7 +192,8 @@ class ParkedBatches:
         """This member has no handler for it: an older version runs beside a newer one, or a handler was taken out. It
         was received, and perhaps its outside call was made, so it stays until a version comes that can handle it."""
         place = (*unit.position.place, row.log_offset)
-        (state,) = await unit.driver.fetch(self._parking.sql.no_handler, *place, NO_HANDLER_REST_S)
+        with own():
+            (state,) = await unit.driver.fetch(self._parking.sql.no_handler, *place, NO_HANDLER_REST_S)
         sentence = f"{self._consumer.name} has no handler for {row.event_type} in the version that runs."
         if state[0] == "DEAD":
             drained.settled.append((row.source, row.event_id, "DEAD", None))
@@ -205,7 +206,8 @@ class ParkedBatches:
                 prepared = await self._handling.prepare(unit, delivery, prepared=row.prepared)
                 if not isinstance(prepared, Handled):
                     calling = self._parking.sql.calling
-                    await unit.driver.fetch(calling, *unit.position.place, row.log_offset, prepared.json)
+                    with own():
+                        await unit.driver.fetch(calling, *unit.position.place, row.log_offset, prepared.json)
                     return False
                 self._done(row, prepared, drained)
             elif isinstance(delivery.handler, BatchHandler):
@@ -213,6 +215,8 @@ class ParkedBatches:
                 self._done(row, Handled("PROCESSED"), drained)
             else:
                 self._done(row, await self._handling.one(unit, delivery), drained)
+        except PartFailed:
+            raise
         except Exception as error:
             raise PartFailed(error, culprit=delivery) from error
         return True

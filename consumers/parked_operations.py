@@ -178,7 +178,7 @@ class ParkedOperations:
             # The parking table first, then the inbox: the order in which a consumer obeys a control record.
             done = await self._connection.fetchval(
                 f"""UPDATE {self._parked}
-                    SET state = 'DUE', holds = true, next_attempt_at = now(), replays = replays + 1,
+                    SET state = 'DUE', next_attempt_at = now(), replays = replays + 1,
                         control_id = NULL
                     WHERE {_THIS} AND state = 'DEAD' RETURNING true""",
                 *_names(row),

@@ -50,7 +50,7 @@ class ParkedStatements:
             WHERE p.consumer = $1::text AND p.topic = $2::text AND p.partition = $3::int
               AND p.log_offset = head.log_offset AND head.state = 'WAITING'"""
         self.calling = f"""
-            UPDATE {parked} SET state = 'CALLING', next_attempt_at = now(), prepared = $5::text::json
+            UPDATE {parked} SET state = 'CALLING', holds = true, next_attempt_at = now(), prepared = $5::text::json
             WHERE {here} AND log_offset = $4::bigint RETURNING true"""
         self.failed = f"""
             UPDATE {parked} SET state = $5::text::{schema}.parked_state, attempts = $6::int, failures = $7::text::json,
@@ -78,11 +78,11 @@ class ParkedStatements:
             FROM {parked} p WHERE {here} AND source = $4::text AND event_id = $5::text
             FOR UPDATE OF p"""  # an operator's `parked retry` may be about to revive it
         self.replay = f"""
-            UPDATE {parked} SET state = 'DUE', holds = true, next_attempt_at = now(), replays = replays + 1,
+            UPDATE {parked} SET state = 'DUE', next_attempt_at = now(), replays = replays + 1,
                 control_id = $5::text
             WHERE {here} AND log_offset = $4::bigint AND state = 'DEAD' RETURNING true"""
         self.supersede = f"""
-            UPDATE {parked} SET state = 'DUE', holds = true, next_attempt_at = now(), control_id = $5::text,
+            UPDATE {parked} SET state = 'DUE', next_attempt_at = now(), control_id = $5::text,
                 source = $6::text, event_id = $7::text, event_type = $8::text, value = $9::bytea,
                 headers = $10::text::json, attempts = 0, failures = '[]', prepared = NULL
             WHERE {here} AND log_offset = $4::bigint AND state = 'DEAD' RETURNING true"""

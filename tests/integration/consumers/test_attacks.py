@@ -99,7 +99,6 @@ async def test_a_locked_table_of_ours_costs_a_parked_event_no_attempt(
 
 
 # Its row is written by Batches._write outside of `own()`: the lock timeout is taken for the event's own.
-@pytest.mark.xfail(strict=True, reason="a lock on the parking table is counted against an event that waits")
 async def test_an_event_that_waits_for_its_key_keeps_its_place_while_the_parking_table_is_locked(
     database_url: str, connection: asyncpg.Connection, log: PostgresLog, topic: str
 ) -> None:

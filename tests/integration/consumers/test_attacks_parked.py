@@ -280,7 +280,6 @@ async def test_no_call_begins_after_the_stop_and_those_that_end_in_time_are_fini
 
 
 # The row keeps the `holds` that the replay gave it.
-@pytest.mark.xfail(strict=True, reason="a refused replay of an event that held nobody leaves it holding its key")
 async def test_a_replay_that_is_refused_leaves_a_key_free_that_was_free(
     database_url: str, connection: asyncpg.Connection, log: PostgresLog, topic: str
 ) -> None:

@@ -177,8 +177,8 @@ STATEMENTS = [
     CREATE FUNCTION {schema}.refuse_open_batch() RETURNS trigger LANGUAGE plpgsql AS $function$
     BEGIN
         IF EXISTS (SELECT FROM {schema}.open_batches b WHERE b.xid = NEW.xid) THEN
-            RAISE EXCEPTION 'a handler tried to commit the transaction of its batch, which only its consumer may do'
-                USING HINT = 'If it was SET CONSTRAINTS ALL IMMEDIATE, name your own constraints instead of ALL.';
+            RAISE EXCEPTION '%', 'a handler tried to commit the transaction of its batch, which only its consumer may do; '
+                'if it was SET CONSTRAINTS ALL IMMEDIATE, it has to name its own constraints instead of ALL';
         END IF;
         RETURN NULL;
     END
