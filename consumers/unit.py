@@ -10,7 +10,6 @@ from contextlib import asynccontextmanager, contextmanager
 from datetime import timedelta
 from typing import cast
 
-import asyncpg
 from sqlalchemy.exc import DBAPIError
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine, AsyncSession, create_async_engine
 
@@ -18,7 +17,7 @@ from consumers.guard import Guard, GuardedSession, lift_guard, set_guard, watch
 from consumers.statements import Statements
 from surefoot.consumer import HandlerMisuse
 from surefoot.consumer.failures import sqlstate_of
-from surefoot.database.connection import CONNECT_TIMEOUT_S, Connection, sqlalchemy_url
+from surefoot.database.connection import CONNECT_TIMEOUT_S, Connection, ConnectionLost, sqlalchemy_url
 from surefoot.errors import SurefootError
 from surefoot.log.port import TopicPartition
 from surefoot.outbox.entry import Entry
@@ -173,7 +172,7 @@ class Unit:
         self.guard.check()
         if self.driver.is_closed():
             # Whose doing that was, a probe of the database tells: an outage, or a handler that ended its own backend.
-            raise asyncpg.InterfaceError("The connection was lost while the handler ran.")
+            raise ConnectionLost("The connection was lost while the handler ran.")
         if not self.driver.is_in_transaction():
             raise HandlerMisuse("The transaction was over when the handler returned: nothing of it was kept.")
 
