@@ -221,6 +221,7 @@ class Worker:
         return tried
 
     async def _turn(self, row: ParkedRow) -> int:
+        await failpoint("consumer.turn")
         reading = read(row.record, self._consumer)
         if row.state == "CALLING" and isinstance(reading, Delivery) and isinstance(reading.handler, OutsideHandler):
             return self._calls.start(row, reading)

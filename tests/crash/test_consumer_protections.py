@@ -69,14 +69,14 @@ async def wake_one_while_the_new_owner_parks(ground: Ground, weakened: str) -> N
 async def test_a_woken_member_repeats_what_the_new_owner_took_off_the_parking_table_only_without_the_fence(
     weakened: str, expected: set[str], kafka_ground: Ground
 ) -> None:
-    """Two keys of one partition are parked; the member has read both rows, and freezes when it has done the first."""
+    """Two keys of one partition are parked; the member has read both rows, and freezes with the second in hand."""
     ground = kafka_ground
     keys = two_keys_of_one_partition(ground)
     for key in keys:
         await ground.fail(key, 1)
     await ground.publish([ground.event(key, number) for number in (1, 2) for key in keys])
     rests = {REST_S: "60"}  # nothing is due by itself, so that both are found at once
-    frozen = await ground.start(failpoints="consumer.drained=stop", weakened=weakened, **FAULTY, **PATIENT, **rests)
+    frozen = await ground.start(failpoints="consumer.turn=stop@2", weakened=weakened, **FAULTY, **PATIENT, **rests)
     await eventually(lambda: is_parked(ground, {"DUE": 2, "WAITING": 2}), what="both keys wait")
     async with ground.connection.transaction():
         await ground.heal()
