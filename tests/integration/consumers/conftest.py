@@ -39,7 +39,7 @@ async def topic(log: PostgresLog, topic_name: str) -> AsyncIterator[str]:
 
 
 # The fast tests have one of each kind from here; each of the others starts a consumer, and there are many.
-ALSO_FAST = ("test_once.py", "test_guard.py", "test_positions.py")
+ALSO_FAST = ("test_once.py",)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

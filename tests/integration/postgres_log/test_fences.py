@@ -14,6 +14,8 @@ from surefoot.log.postgres_subscription import PostgresSubscription
 from tests.contract.reading import plain
 from tests.waiting import eventually
 
+pytestmark = pytest.mark.slow
+
 WHERE = TopicPartition("things", 0)
 
 

@@ -15,6 +15,8 @@ from structlog.testing import capture_logs
 from consumers.watchdog import Watchdog, blocker
 from tests.waiting import eventually
 
+pytestmark = pytest.mark.slow
+
 Lines = list[Any]
 
 

@@ -6,7 +6,11 @@ import sys
 from pathlib import Path
 from typing import get_args
 
+import pytest
+
 from surefoot.testing.consumer_kit import Outcome
+
+pytestmark = pytest.mark.slow
 
 PAGE = Path(__file__).parents[3] / "docs" / "testing.md"
 BLOCK = re.compile(r"^```python\n(# (\w+\.py)\n.*?)^```$", re.MULTILINE | re.DOTALL)
