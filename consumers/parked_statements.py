@@ -1,5 +1,7 @@
 """The SQL of parked events. Consumer, topic and partition are $1, $2, $3 throughout."""
 
+from consumers.statements import HERE
+
 # JSON as text: SQLAlchemy has told the driver to take it apart on its connections, and other drivers do not.
 COLUMNS = (
     "log_offset, key, source, event_id, event_type, state::text, holds, attempts, replays, failures::text, record_key, "
@@ -10,7 +12,15 @@ COLUMNS = (
 class ParkedStatements:
     def __init__(self, schema: str) -> None:
         parked = f"{schema}.parked_events"
-        here = "consumer = $1::text AND topic = $2::text AND partition = $3::int"
+        self._parking(parked, schema)
+        self._turns(parked)
+        self._attempts(parked, schema)
+        self._controls(parked)
+        self.stats = f"""
+            SELECT topic, count(DISTINCT key) FILTER (WHERE holds), extract(epoch FROM now() - min(parked_at))::float8
+            FROM {parked} WHERE consumer = $1::text GROUP BY topic"""
+
+    def _parking(self, parked: str, schema: str) -> None:
         self.park = f"""
             INSERT INTO {parked} (consumer, topic, partition, log_offset, key, source, event_id, event_type, state,
                 holds, attempts, next_attempt_at, reason, last_error, fingerprint, failures, record_key, value, headers,
@@ -24,34 +34,39 @@ class ParkedStatements:
                 $18::bytea[], $19::text[], $20::bigint[], $21::text[])
               AS e(log_offset, key, source, event_id, event_type, state, holds, attempts, rest_s, reason, last_error,
                 fingerprint, failures, record_key, value, headers, timestamp_ms, prepared)"""
-        # $4: offsets of calls under way. The second column: how long until the next one is due.
+
+    def _turns(self, parked: str) -> None:
+        """Whose turn it is. $4 of the first two: offsets of calls under way."""
         self.due = f"""
             SELECT {COLUMNS} FROM {parked}
-            WHERE {here} AND state IN ('DUE', 'CALLING') AND next_attempt_at <= now()
+            WHERE {HERE} AND state IN ('DUE', 'CALLING') AND next_attempt_at <= now()
               AND log_offset <> ALL ($4::bigint[])
             ORDER BY next_attempt_at, log_offset LIMIT $5::int"""
         self.next_due = f"""
             SELECT extract(epoch FROM min(next_attempt_at) - now())::float8 FROM {parked}
-            WHERE {here} AND state IN ('DUE', 'CALLING') AND log_offset <> ALL ($4::bigint[])"""
+            WHERE {HERE} AND state IN ('DUE', 'CALLING') AND log_offset <> ALL ($4::bigint[])"""
         # By the order of the primary key: a mere EXISTS reads the table, and all that was deleted and not vacuumed yet.
-        self.has_any = f"SELECT log_offset FROM {parked} WHERE {here} ORDER BY topic, partition, log_offset LIMIT 1"
+        self.has_any = f"SELECT log_offset FROM {parked} WHERE {HERE} ORDER BY topic, partition, log_offset LIMIT 1"
         # Whoever waits behind; the last column says whether it may be tried now. (It is not left out where it may not:
         # those behind it would pass it.)
         self.behind = f"""
             SELECT {COLUMNS}, state = 'WAITING' OR (state = 'DUE' AND next_attempt_at <= now()) FROM {parked}
-            WHERE {here} AND key = $4::text AND holds AND log_offset > $5::bigint
+            WHERE {HERE} AND key = $4::text AND holds AND log_offset > $5::bigint
             ORDER BY log_offset LIMIT $6::int"""
-        self.resolve = f"DELETE FROM {parked} WHERE {here} AND log_offset = ANY ($4::bigint[]) RETURNING log_offset"
+        self.resolve = f"DELETE FROM {parked} WHERE {HERE} AND log_offset = ANY ($4::bigint[]) RETURNING log_offset"
         # Whoever is first of its key now has its turn at once.
         self.promote = f"""
             UPDATE {parked} p SET state = 'DUE', next_attempt_at = now()
             FROM (SELECT DISTINCT ON (key) log_offset, state FROM {parked}
-                  WHERE {here} AND holds AND key = ANY ($4::text[]) ORDER BY key, log_offset) AS head
+                  WHERE {HERE} AND holds AND key = ANY ($4::text[]) ORDER BY key, log_offset) AS head
             WHERE p.consumer = $1::text AND p.topic = $2::text AND p.partition = $3::int
               AND p.log_offset = head.log_offset AND head.state = 'WAITING'"""
+
+    def _attempts(self, parked: str, schema: str) -> None:
+        """What became of an attempt."""
         self.calling = f"""
             UPDATE {parked} SET state = 'CALLING', holds = true, next_attempt_at = now(), prepared = $5::text::json
-            WHERE {here} AND log_offset = $4::bigint RETURNING true"""
+            WHERE {HERE} AND log_offset = $4::bigint RETURNING true"""
         self.failed = f"""
             UPDATE {parked} SET state = $5::text::{schema}.parked_state, attempts = $6::int, failures = $7::text::json,
                 last_error = $8::text, fingerprint = $9::text, reason = $10::text, holds = $11::bool,
@@ -59,33 +74,31 @@ class ParkedStatements:
                     CASE WHEN $5::text <> 'DEAD' THEN now() + $12::float8 * interval '1 second' END,
                 dead_at = CASE WHEN $5::text = 'DEAD' THEN now() END,
                 control_id = CASE WHEN $5::text = 'DEAD' THEN NULL ELSE control_id END
-            WHERE {here} AND log_offset = $4::bigint RETURNING true"""
+            WHERE {HERE} AND log_offset = $4::bigint RETURNING true"""
         # Its handler is gone. One that an operator asked for is dead again; others wait for the handler to come back.
         self.no_handler = f"""
             UPDATE {parked} SET
                 state = CASE WHEN control_id IS NOT NULL AND dead_at IS NOT NULL THEN 'DEAD'::{schema}.parked_state
                              ELSE state END,
                 next_attempt_at = now() + $5::float8 * interval '1 second', control_id = NULL
-            WHERE {here} AND log_offset = $4::bigint RETURNING state::text"""
+            WHERE {HERE} AND log_offset = $4::bigint RETURNING state::text"""
         self.put_off = f"""
             UPDATE {parked} SET next_attempt_at = now() + $5::float8 * interval '1 second'
-            WHERE {here} AND log_offset = $4::bigint AND state IN ('DUE', 'CALLING')"""
+            WHERE {HERE} AND log_offset = $4::bigint AND state IN ('DUE', 'CALLING')"""
 
-        # -- control records (the event's source and id as $4, $5) ---------------------------------------------------
+    def _controls(self, parked: str) -> None:
+        """What operators decide. $4 and $5 of the first: the event's source and id."""
         self.find = f"""
             SELECT {COLUMNS}, (SELECT count(*) FROM {parked} b WHERE b.consumer = p.consumer AND b.topic = p.topic
                 AND b.partition = p.partition AND b.key = p.key AND b.holds AND p.holds AND b.log_offset > p.log_offset)
-            FROM {parked} p WHERE {here} AND source = $4::text AND event_id = $5::text
+            FROM {parked} p WHERE {HERE} AND source = $4::text AND event_id = $5::text
             FOR UPDATE OF p"""  # an operator's `parked retry` may be about to revive it
         self.replay = f"""
             UPDATE {parked} SET state = 'DUE', next_attempt_at = now(), replays = replays + 1,
                 control_id = $5::text
-            WHERE {here} AND log_offset = $4::bigint AND state = 'DEAD' RETURNING true"""
+            WHERE {HERE} AND log_offset = $4::bigint AND state = 'DEAD' RETURNING true"""
         self.supersede = f"""
             UPDATE {parked} SET state = 'DUE', next_attempt_at = now(), control_id = $5::text,
                 source = $6::text, event_id = $7::text, event_type = $8::text, value = $9::bytea,
                 headers = $10::text::json, attempts = 0, failures = '[]', prepared = NULL
-            WHERE {here} AND log_offset = $4::bigint AND state = 'DEAD' RETURNING true"""
-        self.stats = f"""
-            SELECT topic, count(DISTINCT key) FILTER (WHERE holds), extract(epoch FROM now() - min(parked_at))::float8
-            FROM {parked} WHERE consumer = $1::text GROUP BY topic"""
+            WHERE {HERE} AND log_offset = $4::bigint AND state = 'DEAD' RETURNING true"""

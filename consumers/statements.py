@@ -4,34 +4,36 @@ from surefoot.database.schema import checked_schema
 
 TURN_CLASS = 1937076841
 """The class of the advisory locks that let one batch of a consumer run at a time."""
+HERE = "consumer = $1::text AND topic = $2::text AND partition = $3::int"
 
 
 class Statements:
     def __init__(self, schema: str) -> None:
         self.schema = checked_schema(schema)
-        partitions, parked, inbox = (
-            f"{schema}.consumer_partitions",
-            f"{schema}.parked_events",
-            f"{schema}.processed_events",
-        )
-        here = "consumer = $1::text AND topic = $2::text AND partition = $3::int"
+        self._the_transaction(schema)
+        self._taking_a_partition(schema)
+        self._the_inbox(schema)
+        self._command_barriers(schema)
 
-        # -- the transaction ---------------------------------------------------------------------------------------
+    def _the_transaction(self, schema: str) -> None:
+        partitions = f"{schema}.consumer_partitions"
+        parked = f"{schema}.parked_events"
         # The lock is shared, so it never makes anybody wait: it only tells a new owner which backend works here.
         self.begin = f"""
             WITH opened AS (INSERT INTO {schema}.open_batches VALUES (pg_current_xact_id()))
             SELECT pg_current_xact_id()::text, ARRAY(
-                SELECT DISTINCT key FROM {parked} WHERE {here} AND holds AND key = ANY ($5::text[]))
+                SELECT DISTINCT key FROM {parked} WHERE {HERE} AND holds AND key = ANY ($5::text[]))
             FROM (SELECT pg_advisory_xact_lock_shared(hashtextextended($4::text, 0)) OFFSET 0) AS locked"""
         self.take_turn = f"SELECT pg_advisory_xact_lock({TURN_CLASS}, hashtext($1::text))"
         self.fence = f"""
             WITH closed AS (DELETE FROM {schema}.open_batches WHERE xid = pg_current_xact_id())
             UPDATE {partitions}
             SET next_offset = coalesce($5::bigint, next_offset), ignored = ignored + $6::bigint, updated_at = now()
-            WHERE {here} AND fence = $4::bigint AND pg_current_xact_id()::text = $7::text RETURNING true"""
-        self.current_fence = f"SELECT fence FROM {partitions} WHERE {here}"
+            WHERE {HERE} AND fence = $4::bigint AND pg_current_xact_id()::text = $7::text RETURNING true"""
+        self.current_fence = f"SELECT fence FROM {partitions} WHERE {HERE}"
 
-        # -- taking a partition ------------------------------------------------------------------------------------
+    def _taking_a_partition(self, schema: str) -> None:
+        partitions = f"{schema}.consumer_partitions"
         # $4: the lock's name. A frozen member keeps its transaction, and with it locks on the inbox, for as long as it
         # is frozen. Nothing of it can be committed any more, so its backend is ended.
         self.end_others = """
@@ -48,9 +50,10 @@ class Statements:
                 DO UPDATE SET owner = excluded.owner, fence = p.fence + 1, taken_at = now()
             RETURNING fence, next_offset"""
         self.move = f"""
-            UPDATE {partitions} SET next_offset = $5::bigint WHERE {here} AND fence = $4::bigint RETURNING true"""
+            UPDATE {partitions} SET next_offset = $5::bigint WHERE {HERE} AND fence = $4::bigint RETURNING true"""
 
-        # -- the inbox ---------------------------------------------------------------------------------------------
+    def _the_inbox(self, schema: str) -> None:
+        inbox = f"{schema}.processed_events"
         self.receive = f"""
             INSERT INTO {inbox} (consumer, source, event_id, outcome)
             SELECT $1::text, source, event_id, 'PROCESSED' FROM unnest($2::text[], $3::text[]) AS e(source, event_id)
@@ -60,8 +63,6 @@ class Statements:
                                  decision = coalesce(e.decision, i.decision)
             FROM unnest($2::text[], $3::text[], $4::text[], $5::text[]) AS e(source, event_id, outcome, decision)
             WHERE i.consumer = $1::text AND i.source = e.source AND i.event_id = e.event_id"""
-        self.forget = f"""
-            DELETE FROM {inbox} WHERE consumer = $1::text AND source = $2::text AND event_id = $3::text"""
         self.outcome = f"""
             SELECT outcome::text, processed_at FROM {inbox}
             WHERE consumer = $1::text AND source = $2::text AND event_id = $3::text"""
@@ -77,7 +78,8 @@ class Statements:
                 WHERE settled_at < now() - $2::interval AND consumer = $1::text LIMIT $3::int)
             DELETE FROM {schema}.command_barriers WHERE ctid = ANY (ARRAY(SELECT ctid FROM old))"""
 
-        # -- command barriers (saga and step as $1, $2) ------------------------------------------------------------
+    def _command_barriers(self, schema: str) -> None:
+        """Saga and step are $1 and $2."""
         barriers = f"{schema}.command_barriers"
         self.barriers = f"""
             SELECT direction, barred, reply_type, reply_version, reply_topic, reply_source, reply_key, reply
