@@ -12,9 +12,7 @@ from itertools import chain
 import pytest
 
 from surefoot.events import Event, EventData
-from tests.consuming import ConsumerProcess
 from tests.crash.consumer_ground import Ground
-from tests.waiting import eventually
 
 pytest_plugins = ["tests.crash.consumer_fixtures"]
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(240)]
@@ -22,8 +20,6 @@ pytestmark = [pytest.mark.slow, pytest.mark.timeout(240)]
 EVENTS, KEYS, MEMBERS = 50_000, 1_000, 3
 EVERY_S = 2.0
 ROUNDS = 30 if os.environ.get("SUREFOOT_SOAK") else 13
-SMALL = {"batch_records": "100"}
-"""A batch is over within the second that it is given, here, when its partition is to move; else it is undone."""
 
 
 @pytest.mark.kafka
@@ -67,22 +63,17 @@ async def come_and_go(ground: Ground, chance: random.Random, deliveries: Sequenc
 
     Most of the time there is more to do: what is delivered comes in parts, one each time."""
     size = -(-len(deliveries) // (ROUNDS - 3))
-    members = [await ground.start(**SMALL) for _ in range(MEMBERS)]
+    members = [await ground.start() for _ in range(MEMBERS)]
     kills = 0
     for round_ in range(ROUNDS):
         part = deliveries[round_ * size : (round_ + 1) * size]
         await asyncio.gather(ground.publish(part), asyncio.sleep(EVERY_S))
-        await eventually(lambda: has_started(members[-1]), what="the newest has started")
         leaving = members.pop(chance.randrange(MEMBERS - 1))  # the newest has hardly joined yet
         killed = chance.random() < 0.5
         kills += killed
         leaving.signal(signal.SIGKILL if killed else signal.SIGTERM)
-        members.append(await ground.start(**SMALL))
+        members.append(await ground.start())
         code = await leaving.ended(within_s=20)
         # In peace is 0; or the signal, for one that was not ready to hear it.
         assert code == -signal.SIGKILL if killed else code in (0, -signal.SIGTERM), leaving.log.read_text()
     return kills
-
-
-async def has_started(member: ConsumerProcess) -> bool:
-    return bool(member.log.read_text())

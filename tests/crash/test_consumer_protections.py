@@ -53,10 +53,13 @@ async def wake_one_while_the_new_owner_parks(ground: Ground, weakened: str) -> N
     owner = await ground.start(failpoints="consumer.fenced=stop", **FAULTY)
     await owner.stopped()
 
+    before = await effects_by(ground, frozen)
     frozen.signal(signal.SIGCONT)
     await eventually(lambda: somebody_waits(ground), what="the woken member waits for the owner's inbox row")
     owner.signal(signal.SIGCONT)
-    await eventually(lambda: has_tried(ground, frozen), what="the woken member has tried to commit", within_s=20)
+    await eventually(
+        lambda: has_tried(ground, frozen, before), what="the woken member has tried to commit", within_s=20
+    )
     await ground.heal()
     await ground.publish([ground.event("key", 5)])
     await ground.finished()
@@ -86,9 +89,33 @@ async def test_a_woken_member_repeats_what_the_new_owner_took_off_the_parking_ta
     await ground.finished()
     assert await ground.findings() == []
 
+    before = await effects_by(ground, frozen)
     frozen.signal(signal.SIGCONT)
-    await eventually(lambda: has_tried(ground, frozen), what="it has tried to commit", within_s=20)
+    await eventually(lambda: has_tried(ground, frozen, before), what="it has tried to commit", within_s=20)
     assert await ground.violations() == expected
+
+
+@pytest.mark.kafka
+@pytest.mark.parametrize(("weakened", "expected"), [("end_others", {"lost", "unaccounted"}), ("", set())])
+async def test_a_frozen_member_keeps_events_from_the_new_owner_only_if_its_backend_is_left_alone(
+    weakened: str, expected: set[str], kafka_ground: Ground
+) -> None:
+    """It freezes in its transaction, whose inbox rows make everybody wait who receives the same events."""
+    ground = kafka_ground
+    await ground.publish([ground.event("key", number) for number in (1, 2, 3)])
+    frozen = await ground.start(failpoints="consumer.handled=stop", **PATIENT)
+    await frozen.stopped()
+    await ground.start(weakened=weakened, **PATIENT)
+    if weakened:
+        await eventually(lambda: somebody_waits(ground), what="the new owner waits for the frozen member", within_s=20)
+    else:
+        await ground.finished()
+    assert await ground.violations() == expected
+
+    frozen.signal(signal.SIGCONT)
+    await ground.finished()
+    assert await ground.findings() == []
+    assert sorted(await ground.effects_of("key")) == [1, 2, 3]
 
 
 # -- inbox, parking, offset ------------------------------------------------------------------------------------------
@@ -193,11 +220,14 @@ async def somebody_waits(ground: Ground, lock: str = "transactionid") -> bool:
     return bool(await ground.connection.fetchval(waiting, lock))
 
 
-async def has_tried(ground: Ground, member: ConsumerProcess) -> bool:
-    """To commit: it was told that it is not the owner, or it has had more effects than the one from before."""
+async def effects_by(ground: Ground, member: ConsumerProcess) -> int:
     by_it = "SELECT count(*) FROM effects WHERE member = $1"
-    done = await ground.connection.fetchval(by_it, str(member.pid))
-    return done > 1 or "has a new owner" in member.log.read_text()
+    return int(await ground.connection.fetchval(by_it, str(member.pid)))
+
+
+async def has_tried(ground: Ground, member: ConsumerProcess, before: int) -> bool:
+    """To commit: it was told that it is not the owner, or it has had more effects than before it froze."""
+    return await effects_by(ground, member) > before or "has a new owner" in member.log.read_text()
 
 
 async def is_parked(ground: Ground, expected: dict[str, int]) -> bool:

@@ -37,6 +37,11 @@ def fence() -> None:
     change_statement("fence", "fence = $4::bigint", "$4::bigint IS NOT NULL")
 
 
+def end_others() -> None:
+    """A new owner leaves the old one's backend alone."""
+    change_statement("end_others", "count(pg_terminate_backend(pid))", "count(pid)")
+
+
 def same_transaction() -> None:
     """Nobody asks whether the transaction that is committed is the one that was begun."""
     change_statement("fence", "pg_current_xact_id()::text = $7::text", "$7::text IS NOT NULL")
@@ -97,6 +102,7 @@ def offset_in_the_transaction() -> None:
 
 PROTECTIONS: dict[str, Callable[[], None]] = {
     "fence": fence,
+    "end_others": end_others,
     "same_transaction": same_transaction,
     "guard": guard,
     "inbox": inbox,
