@@ -13,6 +13,7 @@ from surefoot.events import Catalogue, EventData, Money
 
 orders = Catalogue(source="/orders")
 order_events = orders.topic("order.events", partitions=8)
+order_commands = orders.topic("order.commands", partitions=8)
 
 Mode = Annotated[Literal["orchestrated", "choreographed"], Field(description="Who drives the order.")]
 
@@ -61,6 +62,19 @@ class OrderConfirmed(EventData):
     mode: Mode
 
 
+OrderRefusal = Literal["session_already_used"]
+
+
+@orders.event("order.rejected", topic=order_events, key="order_id")
+class OrderRejected(EventData):
+    """There is no such order: its checkout session has led to another one before."""
+
+    order_id: OrderId
+    checkout_session_id: str
+    reason: OrderRefusal
+    instead: OrderId = Field(description="The order that the session has led to.")
+
+
 CancelReason = Literal["payment_failed", "out_of_stock", "checkout_expired", "customer_request", "operator"]
 
 
@@ -71,4 +85,33 @@ class OrderCancelled(EventData):
     order_id: OrderId
     checkout_session_id: str
     mode: Mode
+    reason: CancelReason
+
+
+@orders.event("order.create", topic=order_commands, key="order_id")
+class CreateOrder(EventData):
+    """Write the order down; it waits for its money then. Answered by order.pending_payment or order.rejected."""
+
+    order_id: OrderId
+    customer_id: str
+    checkout_session_id: str
+    lines: tuple[Line, ...] = Field(min_length=1)
+    total: Money
+    ship_to: Address
+
+
+@orders.event("order.confirm", topic=order_commands, key="order_id")
+class ConfirmOrder(EventData):
+    """The order is paid and its goods are set aside: process it. Answered by order.confirmed."""
+
+    order_id: OrderId
+    payment_id: str
+
+
+@orders.event("order.cancel", topic=order_commands, key="order_id")
+class CancelOrder(EventData):
+    """The order is not to be delivered. Answered by order.cancelled."""
+
+    order_id: OrderId
+    checkout_session_id: str
     reason: CancelReason

@@ -7,6 +7,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from surefoot.events import Money
 
 OrderId = Annotated[str, Field(min_length=1, max_length=64)]
+ReturnId = Annotated[str, Field(min_length=1, max_length=64)]
 Sku = Annotated[str, Field(min_length=1, max_length=64)]
 
 

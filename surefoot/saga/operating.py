@@ -1,0 +1,111 @@
+"""What a person may do to a saga: pause, resume, retry, skip, compensate. Pure; what cannot be done now is refused
+with a sentence.
+"""
+
+from collections.abc import Callable
+from typing import assert_never
+
+from surefoot.errors import SurefootError
+from surefoot.events.commands import Direction
+from surefoot.saga.instance import ENDED, StepRecord
+from surefoot.saga.parts import Step
+from surefoot.saga.stimulus import Operated, Stimulus
+from surefoot.saga.turn import Turn
+
+
+class NotNow(SurefootError):
+    """What was asked of the saga cannot be done now."""
+
+
+Take = Callable[[Turn, Stimulus], None]
+
+
+def operate(turn: Turn, asked: Operated, take: Take) -> None:
+    if turn.status in ENDED:
+        raise NotNow(f"The saga is {turn.status}: nothing can be done to it any more.")
+    if (turn.status == "PAUSED") != (asked.verb == "resume"):
+        if asked.verb == "resume":
+            raise NotNow(f"The saga is {turn.status}, not paused.")
+        raise NotNow(f"The saga is paused already. Resume it, then {asked.verb}.")
+    if asked.verb == "pause":
+        pause(turn, asked)
+    elif asked.verb == "resume":
+        resume(turn, asked, take)
+    elif asked.verb == "compensate":
+        compensate(turn, asked)
+    elif asked.verb == "retry":
+        retry(turn, asked, *awaited(turn, asked))
+    elif asked.verb == "skip":
+        skip(turn, asked, *awaited(turn, asked))
+    else:
+        assert_never(asked.verb)
+
+
+def awaited(turn: Turn, asked: Operated) -> tuple[StepRecord, Direction]:
+    found = turn.awaited
+    if found is None:
+        raise NotNow(f"The saga waits for no step, so there is none to {asked.verb}.")
+    if asked.step is not None and asked.step != found[0].name:
+        raise NotNow(f"The saga waits for {found[0].name}, not for {asked.step}: it has gone on. Look again.")
+    return found
+
+
+def pause(turn: Turn, asked: Operated) -> None:
+    if turn.status == "STUCK":
+        raise NotNow("The saga is stuck: it does nothing by itself, so there is nothing to pause.")
+    turn.before_pause, turn.timer_before_pause = turn.status, turn.timer
+    turn.status, turn.timer = "PAUSED", None
+    turn.note("PAUSED", sentence=signed(asked))
+
+
+def resume(turn: Turn, asked: Operated, take: Take) -> None:
+    """Replies that came meanwhile act first; if none of them moved the saga, its timer starts anew."""
+    assert turn.before_pause is not None
+    turn.status, timer = turn.before_pause, turn.timer_before_pause
+    turn.before_pause = turn.timer_before_pause = None
+    turn.timer = timer
+    turn.note("RESUMED", sentence=signed(asked))
+    for stimulus in turn.release_held():
+        take(turn, stimulus)
+    if timer is not None and turn.timer is timer:
+        turn.arm(timer)
+
+
+def retry(turn: Turn, asked: Operated, record: StepRecord, direction: Direction) -> None:
+    is_step = isinstance(turn.definition.parts[record.name], Step)
+    if not is_step and turn.status != "STUCK":
+        raise NotNow(f"The saga waits for {record.name}, which nobody was commanded to do: there is nothing to retry.")
+    turn.note("RETRIED", record.name, direction, sentence=signed(asked))
+    if not is_step:
+        turn.wait_again(record)
+        return
+    if turn.status == "STUCK":
+        record = turn.grant(record, direction)
+        turn.status = "RUNNING" if direction == "do" else "COMPENSATING"
+    turn.send_again(record, direction)
+
+
+def skip(turn: Turn, asked: Operated, record: StepRecord, direction: Direction) -> None:
+    """Take it as done, or undone, by somebody's hand."""
+    turn.note("SKIPPED", record.name, direction, sentence=signed(asked))
+    if direction == "do":
+        turn.take_as_done(record, asked.result)
+    else:
+        turn.take_as_undone(record)
+
+
+def compensate(turn: Turn, asked: Operated) -> None:
+    found = turn.awaited
+    if turn.status == "COMPENSATING" or (found is not None and found[1] == "undo"):
+        raise NotNow("The saga is being undone already.")
+    if turn.is_final:
+        raise NotNow(
+            "The saga is past its point of no return: finish it by retry or skip, it cannot be undone any more."
+        )
+    if found is not None:
+        turn.give_up(found[0])
+    turn.compensate(f"An operator decided it. {signed(asked)}")
+
+
+def signed(asked: Operated) -> str:
+    return f"{asked.by}: {asked.why}"
