@@ -1,22 +1,19 @@
 """`surefoot parked list|show|retry`: events that wait behind a failure of their key, or are dead, and what to do."""
 
-import getpass
 from collections.abc import Awaitable, Callable
-from datetime import UTC, datetime
-from typing import Annotated, TypeVar
+from typing import Annotated
 
 import typer
 
 from consumers.parked_operations import BEHIND_LIMIT, STATES, ParkedEvent, ParkedOperations
 from consumers.parked_shown import console, print_event, print_key, shown_time
 from consumers.positions import parse_place
-from surefoot.commands.options import Database, Schema, required_database
+from surefoot.commands.operating import decision, operate
+from surefoot.commands.options import Database, Schema
 from surefoot.commands.running import run
-from surefoot.database.connection import close_quietly, connect, explain, is_database_error
 from surefoot.database.schema import DEFAULT_SCHEMA
 from surefoot.errors import ConfigurationError
 
-T = TypeVar("T")
 app = typer.Typer(
     no_args_is_help=True,
     help="Events a consumer could not handle: which keys wait and why; have one tried now, or again.",
@@ -117,8 +114,7 @@ async def _retry(verbs: ParkedOperations, row: ParkedEvent, by: str, reason: str
             'is tried again: --reason "…". (Where a dead-letter service is used, replay it there, so that its record '
             "is closed too: `surefoot dlq replay` comes with the next release.)"
         )
-    decision = f"{datetime.now(UTC):%Y-%m-%dT%H:%M:%SZ} retried by {by.strip() or _user()}: {reason}"
-    if not await verbs.revive(row, decision=decision):
+    if not await verbs.revive(row, decision=decision("retried", by=by, reason=reason)):
         raise _moved_on(row)
     return (
         f"It is no longer dead: {row.consumer} tries it within a few seconds, if it is running. Your reason is kept in "
@@ -189,21 +185,5 @@ def _for(consumer: str | None) -> str:
     return "" if consumer is None else f" for {consumer}"
 
 
-def _user() -> str:
-    try:
-        return getpass.getuser()
-    except (KeyError, OSError):  # a container whose user has no name
-        raise ConfigurationError("Say who decides, with --by: this machine does not know your name.") from None
-
-
-async def _with(database: str | None, schema: str, work: Callable[[ParkedOperations], Awaitable[T]]) -> T:
-    url = required_database(database)
-    connection = await connect(url, name="surefoot-parked")
-    try:
-        return await work(ParkedOperations(connection, schema))
-    except Exception as error:
-        if is_database_error(error):
-            raise explain(error, url) from error
-        raise
-    finally:
-        await close_quietly(connection)
+async def _with(database: str | None, schema: str, work: Callable[[ParkedOperations], Awaitable[None]]) -> None:
+    await operate(ParkedOperations, work, database=database, schema=schema, name="surefoot-parked")

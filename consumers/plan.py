@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 
 from consumers.reading import Bad, Delivery, Passed, Reading, Told
 from surefoot.consumer.consumer import WhenDead
-from surefoot.consumer.handlers import BatchHandler, OutsideHandler
+from surefoot.consumer.handlers import BatchHandler, OutsideHandler, same_function
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,7 +19,7 @@ class Handle:
 
 @dataclass(slots=True)
 class HandleRun:
-    """Deliveries that follow each other and have one batch handler."""
+    """Deliveries that follow each other and have one function for a batch, whatever their types."""
 
     deliveries: list[Delivery]
 
@@ -94,7 +94,7 @@ def _step(reading: Delivery | Bad | Told, waiting: set[str], when_dead: WhenDead
             waiting.add(reading.key)
             return Prepare(reading)
         if isinstance(reading.handler, BatchHandler):
-            return _run(reading, steps)
+            return _run(reading, reading.handler, steps)
         return Handle(reading)
     if not reading.identified:
         return Bury(reading, holds=False)
@@ -106,10 +106,10 @@ def _step(reading: Delivery | Bad | Told, waiting: set[str], when_dead: WhenDead
     return Bury(reading, holds)
 
 
-def _run(delivery: Delivery, steps: list[Step]) -> HandleRun:
+def _run(delivery: Delivery, handler: BatchHandler, steps: list[Step]) -> HandleRun:
     """Join the run that is being collected, or begin one."""
     last = steps[-1] if steps else None
-    if isinstance(last, HandleRun) and last.deliveries[-1].handler is delivery.handler:
+    if isinstance(last, HandleRun) and same_function(last.deliveries[-1].handler, handler):
         steps.pop()
         last.deliveries.append(delivery)
         return last

@@ -1,6 +1,5 @@
 """`surefoot outbox list|show|retry|release`: rows the relay gave up on, and what to do about them."""
 
-import getpass
 from collections.abc import Awaitable, Callable
 from datetime import UTC, datetime
 from typing import Annotated, TypeVar
@@ -10,9 +9,9 @@ import typer
 from rich.console import Console
 
 from outbox_publisher.operations import BEHIND_LIMIT, STATUSES, Operations, OutboxRow
-from surefoot.commands.options import Database, Schema, required_database
+from surefoot.commands.operating import decision, operate
+from surefoot.commands.options import Database, Schema
 from surefoot.commands.running import run
-from surefoot.database.connection import close_quietly, connect, explain, is_database_error
 from surefoot.database.schema import DEFAULT_SCHEMA
 from surefoot.errors import ConfigurationError
 
@@ -84,8 +83,8 @@ def retry(
     if every == (event_id is not None):
         raise ConfigurationError("Say which: either an event id, or --all (perhaps with --topic).")
     wanted = None if event_id is None else _uuid(event_id)
-    decision = _decision("retried", by, reason)
-    count = run(_with(database, schema, lambda verbs: _retry(verbs, wanted, topic, decision)))
+    decided = _decided("retried", by, reason)
+    count = run(_with(database, schema, lambda verbs: _retry(verbs, wanted, topic, decided)))
     console.print(f"{count} row{'s' if count != 1 else ''} will be tried again.")
 
 
@@ -99,34 +98,25 @@ def release(
 ) -> None:
     """Let the rest of a FAILED row's key go on without it. The row is kept but will never be published."""
     wanted = _uuid(event_id)
-    decision = _decision("released", by, reason)
+    decided = _decided("released", by, reason)
 
     async def work(verbs: Operations) -> None:
-        if not await verbs.release(wanted, decision=decision):
+        if not await verbs.release(wanted, decision=decided):
             raise await _not_failed(verbs, wanted)
 
     run(_with(database, schema, work))
     console.print("Released. The events behind it on its key are on their way; this one stays, with your reason.")
 
 
-async def _retry(verbs: Operations, wanted: UUID | None, topic: str | None, decision: str) -> int:
-    count = await verbs.retry(wanted, topic=topic, decision=decision)
+async def _retry(verbs: Operations, wanted: UUID | None, topic: str | None, decided: str) -> int:
+    count = await verbs.retry(wanted, topic=topic, decision=decided)
     if count == 0 and wanted is not None:
         raise await _not_failed(verbs, wanted)
     return count
 
 
 async def _with(database: str | None, schema: str, work: Callable[[Operations], Awaitable[T]]) -> T:
-    url = required_database(database)
-    connection = await connect(url, name="surefoot-outbox")
-    try:
-        return await work(Operations(connection, schema))
-    except Exception as error:
-        if is_database_error(error):
-            raise explain(error, url) from error
-        raise
-    finally:
-        await close_quietly(connection)
+    return await operate(Operations, work, database=database, schema=schema, name="surefoot-outbox")
 
 
 async def _not_failed(verbs: Operations, event_id: UUID) -> ConfigurationError:
@@ -144,17 +134,10 @@ def _no_such_row(event_id: UUID) -> ConfigurationError:
     )
 
 
-def _decision(what: str, by: str, reason: str) -> str:
+def _decided(what: str, by: str, reason: str) -> str:
     if not reason.strip():
         raise ConfigurationError("Say why, with --reason: it is kept with the row, for whoever asks later.")
-    return f"{datetime.now(UTC):%Y-%m-%dT%H:%M:%SZ} {what} by {by.strip() or _user()}: {reason.strip()}"
-
-
-def _user() -> str:
-    try:
-        return getpass.getuser()
-    except (KeyError, OSError):  # a container whose user has no name
-        raise ConfigurationError("Say who decides, with --by: this machine does not know your name.") from None
+    return decision(what, by=by, reason=reason)
 
 
 def _uuid(text: str) -> UUID:

@@ -1,8 +1,6 @@
 """Consumers for tests: in this process, or as a process of its own that can be killed and frozen."""
 
 import asyncio
-import os
-import sys
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from datetime import timedelta
@@ -16,7 +14,7 @@ from surefoot.consumer import Consumer
 from surefoot.events import Event, EventData, encode, encode_data, event_type_of, new_event
 from surefoot.log.partitioner import key_hash, partition_of
 from surefoot.log.port import EventLog, Record, TopicPartition
-from tests.relaying import RelayProcess, spec
+from tests.relaying import RelayProcess, as_environment, spec, start_process
 
 # Everything compressed: a handler that hangs is ended in seconds, what is away is asked for again at once.
 QUICK = {
@@ -97,22 +95,11 @@ async def start_consumer(
     """Start `surefoot consume`, or one with a protection taken out (see tests/crash/weakened_consumer.py)."""
     module = ["tests.crash.weakened_consumer", weakened] if weakened else ["surefoot"]
     arguments = ["consume", reference, "--database", url, *(["--kafka", kafka] if kafka else [])]
-    quick = {
-        f"SUREFOOT_CONSUMER_{name.upper()}": f"PT{value.total_seconds()}S"
-        if isinstance(value, timedelta)
-        else str(value)
-        for name, value in QUICK.items()
+    ours = {
+        **as_environment("SUREFOOT_CONSUMER", QUICK),
+        "SUREFOOT_KAFKA_SESSION_TIMEOUT": "PT2S",
+        "SUREFOOT_LOG_LEASE": "PT2S",
+        "SUREFOOT_FAILPOINTS": failpoints,
+        **(environment or {}),
     }
-    leases = {"SUREFOOT_KAFKA_SESSION_TIMEOUT": "PT2S", "SUREFOOT_LOG_LEASE": "PT2S"}
-    with log.open("ab") as output:
-        process = await asyncio.create_subprocess_exec(
-            sys.executable,
-            "-m",
-            *module,
-            *arguments,
-            stdin=asyncio.subprocess.DEVNULL,
-            stdout=output,
-            stderr=output,
-            env={**os.environ, **quick, **leases, "SUREFOOT_FAILPOINTS": failpoints, **(environment or {})},
-        )
-    return ConsumerProcess(process, log)
+    return await start_process([*module, *arguments], log, ours)

@@ -97,7 +97,7 @@ class RelayProcess:
         while self._state() != "T":
             assert self.process.returncode is None, f"it ended instead of stopping:\n{self.log.read_text()}"
             assert asyncio.get_running_loop().time() < deadline, f"it did not stop:\n{self.log.read_text()}"
-            await asyncio.sleep(0.02)
+            await asyncio.sleep(0.02)  # the process table calls nobody: look again
 
     def _state(self) -> str:
         return Path(f"/proc/{self.pid}/stat").read_text().rpartition(")")[2].split()[0]
@@ -115,19 +115,28 @@ async def start_relay(
     """Start `surefoot relay`, or one with a protection taken out (see tests/crash/weakened.py)."""
     module = ["tests.crash.weakened", weakened] if weakened else ["surefoot"]
     arguments = ["relay", "--database", url, *(["--kafka", kafka] if kafka else [])]
-    quick = {
-        f"SUREFOOT_RELAY_{name.upper()}": f"PT{value.total_seconds()}S" if isinstance(value, timedelta) else str(value)
-        for name, value in QUICK.items()
+    ours = {**as_environment("SUREFOOT_RELAY", QUICK), "SUREFOOT_FAILPOINTS": failpoints, **(environment or {})}
+    return await start_process([*module, *arguments], log, ours)
+
+
+def as_environment(prefix: str, settings: Mapping[str, object]) -> dict[str, str]:
+    """Settings as a process reads them."""
+    return {
+        f"{prefix}_{name.upper()}": f"PT{value.total_seconds()}S" if isinstance(value, timedelta) else str(value)
+        for name, value in settings.items()
     }
+
+
+async def start_process(command: Sequence[str], log: Path, environment: Mapping[str, str]) -> RelayProcess:
+    """Start `python -m` with this command; what it prints goes to the end of `log`."""
     with log.open("ab") as output:
         process = await asyncio.create_subprocess_exec(
             sys.executable,
             "-m",
-            *module,
-            *arguments,
+            *command,
             stdin=asyncio.subprocess.DEVNULL,
             stdout=output,
             stderr=output,
-            env={**os.environ, **quick, "SUREFOOT_FAILPOINTS": failpoints, **(environment or {})},
+            env={**os.environ, **environment},
         )
     return RelayProcess(process, log)
