@@ -11,6 +11,7 @@ from surefoot.database.tables.consumers import (
 from surefoot.database.tables.leases import lease_members, leases
 from surefoot.database.tables.log import log_offsets, log_partitions, log_records, log_topics
 from surefoot.database.tables.outbox import outbox_events, outbox_settings
+from surefoot.database.tables.sagas import saga_definitions, saga_history, saga_instances, saga_timers
 
 __all__ = [
     "command_barriers",
@@ -27,4 +28,8 @@ __all__ = [
     "outbox_settings",
     "parked_events",
     "processed_events",
+    "saga_definitions",
+    "saga_history",
+    "saga_instances",
+    "saga_timers",
 ]

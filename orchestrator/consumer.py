@@ -1,0 +1,23 @@
+"""The orchestrator as a consumer: of beginnings, of replies, of what sagas wait for, and of commands that died."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from orchestrator.deciding import Deciding
+from orchestrator.registry import Registry
+from orchestrator.store import ChangedMeanwhile
+from surefoot.consumer import Consumer, Retry, Transaction
+from surefoot.events import Event
+
+NAME = "orchestrator"
+
+
+def consumer_of(registry: Registry, deciding: Deciding, *, name: str = NAME, retry: Retry | None = None) -> Consumer:
+    """What is dead holds its key: a saga must not hear of a later event of an entity before an earlier one."""
+    consumer = Consumer(name, retry=retry, transient=[ChangedMeanwhile])
+
+    @consumer.on_batch(*registry.event_classes)
+    async def decide(events: Sequence[Event[Any]], tx: Transaction) -> None:
+        await deciding.take(events, tx)
+
+    return consumer

@@ -1,0 +1,83 @@
+"""How far everybody is: asked of the log and of our own database, for the judgement of timers that have run out."""
+
+import base64
+import contextlib
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+import orjson
+
+from orchestrator.silence import Due, Evidence
+from surefoot.database.connection import Connection
+from surefoot.log.port import EventLog, TopicPartition
+
+MOST_PARKED = 2000
+"""More than this and nobody looks which sagas they concern: all are taken for concerned."""
+
+
+class Witness:
+    def __init__(self, consumer: str, reply_topics: Sequence[str], log: EventLog, schema: str) -> None:
+        self.topics = frozenset(reply_topics)
+        self._consumer = consumer
+        self._log = log
+        self._read = f"SELECT topic, partition, next_offset FROM {schema}.consumer_partitions WHERE consumer = $1::text"
+        # What was drawn, committed or not: it is only a bound.
+        self._written = f"""
+            SELECT coalesce(pg_sequence_last_value(pg_get_serial_sequence('{schema}.outbox_events', 'position')), 0)"""
+        self._unsent = f"""
+            SELECT min(position) FROM {schema}.outbox_events WHERE status = 'PENDING' AND topic = ANY ($1::text[])"""
+        self._parked = f"""
+            SELECT key, headers::text FROM {schema}.parked_events WHERE consumer = $1::text LIMIT {MOST_PARKED + 1}"""
+        self._sent = f"""
+            SELECT saga_id::text FROM {schema}.saga_history WHERE event_id = ANY ($1::text[]) AND kind = 'SENT'"""
+
+    async def ask(self, connection: Connection, due: Sequence[Due]) -> Evidence:
+        readers = {one.reader for one in due if one.reader is not None}
+        topics: dict[str, set[str]] = {}
+        for name, where in readers:
+            topics.setdefault(name, set()).add(where.topic)
+        read_by = {name: await self._offsets_of(name, of) for name, of in topics.items()}
+        rows = await connection.fetch(self._read, self._consumer)
+        read = {TopicPartition(row[0], row[1]): row[2] or 0 for row in rows}
+        parked = await self._parked_sagas(connection)
+        first_unsent = await connection.fetchval(self._unsent, sorted(self.topics))
+        last_written = await connection.fetchval(self._written)
+        ends = await self.ends({where.topic for _, where in readers})
+        return Evidence(ends, read, read_by, last_written, first_unsent, parked)
+
+    async def ends(self, further: Iterable[str] = ()) -> Mapping[TopicPartition, int]:
+        found: dict[TopicPartition, int] = {}
+        for topic in sorted(self.topics.union(further)):
+            found |= await self._log.end_offsets(topic)
+        return found
+
+    async def _offsets_of(self, group: str, topics: Iterable[str]) -> Mapping[TopicPartition, int]:
+        found: dict[TopicPartition, int] = {}
+        for topic in sorted(topics):
+            found |= await self._log.group_offsets(group, topic)
+        return found
+
+    async def _parked_sagas(self, connection: Connection) -> frozenset[str]:
+        rows = await connection.fetch(self._parked, self._consumer)
+        if len(rows) > MOST_PARKED:
+            return Everything()
+        causes = [cause for row in rows if (cause := cause_of(row[1])) is not None]
+        sagas = [row[0] for row in await connection.fetch(self._sent, causes)] if causes else []
+        return frozenset([*sagas, *(row[0] for row in rows)])
+
+
+class Everything(frozenset[str]):
+    """A set that has everybody in it."""
+
+    def __contains__(self, _: object) -> bool:
+        return True
+
+
+def cause_of(headers: str) -> str | None:
+    """The causation id among the stored headers of a record, [[name, value in Base64], …]."""
+    pairs: list[list[Any]] = orjson.loads(headers)
+    for name, value in pairs:
+        if str(name).lower() == "ce_causationid" and value is not None:
+            with contextlib.suppress(ValueError):
+                return base64.b64decode(value).decode()
+    return None

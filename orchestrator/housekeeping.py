@@ -1,0 +1,64 @@
+"""Beside the work: what is old goes, in small batches; what is open is counted."""
+
+import asyncio
+from datetime import timedelta
+
+import structlog
+
+from orchestrator.metrics import OLDEST, OPEN
+from orchestrator.settings import OrchestratorSettings
+from surefoot.database.connection import Connection, close_quietly, connect, is_outage
+
+log = structlog.get_logger("surefoot.orchestrator")
+BATCH = 1000
+
+
+class Housekeeping:
+    def __init__(self, url: str, settings: OrchestratorSettings) -> None:
+        self._url = url
+        self._settings = settings
+        schema = settings.db_schema
+        self._count = f"""
+            SELECT saga_type, status::text, count(*) FROM {schema}.saga_instances
+            WHERE ended_at IS NULL GROUP BY 1, 2"""
+        self._oldest = f"""
+            SELECT coalesce(extract(epoch FROM now() - min(updated_at)), 0)::float8 FROM {schema}.saga_instances
+            WHERE status = 'STUCK' AND ended_at IS NULL"""
+        # The history goes with its saga, in one statement: nobody finds one without the other.
+        self._expire = f"""
+            WITH old AS (
+                SELECT saga_id FROM {schema}.saga_instances WHERE ended_at < now() - $1::interval LIMIT {BATCH}
+                FOR UPDATE SKIP LOCKED),
+            lines AS (DELETE FROM {schema}.saga_history h USING old WHERE h.saga_id = old.saga_id)
+            DELETE FROM {schema}.saga_instances s USING old WHERE s.saga_id = old.saga_id"""
+
+    async def keep(self, stopping: asyncio.Event) -> None:
+        while not stopping.is_set():
+            try:
+                connection = await connect(
+                    self._url, name="surefoot saga housekeeping", command_timeout=timedelta(seconds=60)
+                )
+                try:
+                    await self.once(connection)
+                finally:
+                    await close_quietly(connection)
+            except Exception as error:
+                if not is_outage(error):
+                    raise
+            try:
+                await asyncio.wait_for(stopping.wait(), self._settings.housekeeping.total_seconds())
+            except TimeoutError:
+                continue
+
+    async def once(self, connection: Connection) -> int:
+        """How many sagas were removed."""
+        OPEN.clear()
+        for row in await connection.fetch(self._count):
+            OPEN.labels(row[0], row[1]).set(row[2])
+        OLDEST.set(await connection.fetchval(self._oldest))
+        removed = 0
+        while True:
+            gone = int((await connection.execute(self._expire, self._settings.history_retention)).split()[-1])
+            removed += gone
+            if gone < BATCH:
+                return removed

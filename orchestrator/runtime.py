@@ -1,0 +1,110 @@
+"""An orchestrator: a consumer whose handler is the saga engine, and timers beside it.
+
+Start as many as you like. The log shares the partitions among their consumers; timers are everybody's, and each is
+decided by whoever locks its saga.
+"""
+
+import asyncio
+from collections.abc import Sequence
+from datetime import timedelta
+
+import structlog
+
+from consumers.runtime import ConsumerRuntime
+from consumers.settings import ConsumerSettings
+from orchestrator.consumer import NAME, consumer_of
+from orchestrator.deciding import Deciding
+from orchestrator.evidence import Witness
+from orchestrator.housekeeping import Housekeeping
+from orchestrator.metrics import OUTAGES
+from orchestrator.registry import Registry
+from orchestrator.settings import OrchestratorSettings
+from orchestrator.store import Store
+from orchestrator.timers import Timers
+from surefoot.consumer import Retry
+from surefoot.database.connection import connect
+from surefoot.errors import ConfigurationError
+from surefoot.log.port import EventLog
+from surefoot.saga import Saga
+from surefoot.telemetry.outage import Outage
+
+log = structlog.get_logger("surefoot.orchestrator")
+SHORTEST_PAUSE = timedelta(milliseconds=100)
+
+
+class OrchestratorRuntime:
+    def __init__(
+        self,
+        sagas: Sequence[Saga],
+        database_url: str,
+        event_log: EventLog,
+        settings: OrchestratorSettings,
+        consumer_settings: ConsumerSettings,
+        *,
+        name: str = NAME,
+        retry: Retry | None = None,
+    ) -> None:
+        self.registry = Registry(sagas)
+        self._url = database_url
+        self._settings = settings
+        self.store = Store(self.registry, settings.db_schema)
+        self.consumer = consumer_of(self.registry, Deciding(self.registry, self.store), name=name, retry=retry)
+        self._runtime = ConsumerRuntime(self.consumer, database_url, event_log, consumer_settings)
+        witness = Witness(name, self.registry.reply_topics, event_log, settings.db_schema)
+        outages = (self._outage("the database"), self._outage("the event log"))
+        self._timers = Timers(self.registry, self.store, witness, database_url, settings, outages)
+        self._house = Housekeeping(database_url, settings)
+        self._stopping = asyncio.Event()
+
+    @property
+    def name(self) -> str:
+        return self._runtime.name
+
+    def stop(self) -> None:
+        self._stopping.set()
+        self._runtime.stop()
+
+    async def run(self) -> None:
+        """Until stopped. Raises only what waiting cannot mend."""
+        await check_definitions(self._url, self.registry, self.store)
+        beside = [
+            asyncio.create_task(self._timers.keep(self._stopping)),
+            asyncio.create_task(self._house.keep(self._stopping)),
+        ]
+        for task in beside:
+            task.add_done_callback(lambda _: self.stop())
+        try:
+            await self._runtime.run()
+        finally:
+            self.stop()
+            ended = await asyncio.gather(*beside, return_exceptions=True)
+        for one in ended:
+            if isinstance(one, BaseException):
+                raise one
+
+    def _outage(self, what: str) -> Outage:
+        longest = timedelta(seconds=3)
+        return Outage(f"saga timers: {what}", OUTAGES, shortest=SHORTEST_PAUSE, longest=longest)
+
+
+async def check_definitions(url: str, registry: Registry, store: Store) -> None:
+    """A saga ends on the version it began with: that version has to be here, and as it was."""
+    connection = await connect(url, name="surefoot orchestrator starts")
+    try:
+        under_way = await connection.fetch(store.sql.under_way)
+        for row in under_way:
+            registry.definition(row[0], row[1])
+        known = [(*place, definition.fingerprint) for place, definition in registry.definitions.items()]
+        columns = [list(column) for column in zip(*known, strict=True)]
+        await connection.execute(store.sql.know, *columns)
+        changed = {(row[0], row[1]) for row in await connection.fetch(store.sql.changed, *columns)}
+        used = {(row[0], row[1]): row[2] for row in under_way}
+        for saga_type, version in sorted(changed & used.keys()):
+            raise ConfigurationError(
+                f"The definition of {saga_type} version {version} was changed, and {used[saga_type, version]} saga(s) "
+                "that began with the old one are under way. Put the old one back, and give the changed one a new "
+                "version."
+            )
+        await connection.execute(store.sql.adopt, *columns)
+    finally:
+        await connection.close()

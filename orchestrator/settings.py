@@ -1,0 +1,28 @@
+"""How an orchestrator runs. Read once at the edge, checked together."""
+
+from datetime import timedelta
+
+from pydantic import Field
+from pydantic_settings import BaseSettings, SettingsConfigDict
+
+from surefoot.database.schema import DEFAULT_SCHEMA
+
+
+class OrchestratorSettings(BaseSettings):
+    """Each can be set by the environment: SUREFOOT_ORCHESTRATOR_GRACE=PT10S, … How it reads its events is set as for
+    any consumer: SUREFOOT_CONSUMER_…"""
+
+    model_config = SettingsConfigDict(env_prefix="SUREFOOT_ORCHESTRATOR_", frozen=True, extra="ignore")
+
+    db_schema: str = DEFAULT_SCHEMA
+    timer_poll: timedelta = Field(timedelta(milliseconds=250), description="How often due timers are looked for.")
+    timer_batch: int = Field(500, ge=1, le=10_000, description="Timers looked at together.")
+    grace: timedelta = Field(
+        timedelta(seconds=5),
+        description="Silence counts if everything flowed within this time after a timer was due; else its clock starts "
+        "anew.",
+    )
+    history_retention: timedelta = Field(
+        timedelta(days=90), description="How long ended sagas and their history are kept."
+    )
+    housekeeping: timedelta = Field(timedelta(seconds=30), description="How often old rows go and sagas are counted.")

@@ -1,0 +1,143 @@
+"""When silence counts. Pure.
+
+A step's clock starts when its command was published. When it has run out, nothing is decided yet: the answer may lie
+in a topic that we have not read, in an outbox that no relay has emptied, or parked; or nobody has even read the
+command. So the ends of everything are noted, and only if all of that flowed past them promptly is silence taken for
+silence. If it did not, something was away: the clock starts anew. An outage delays sagas, it cancels none.
+"""
+
+from collections.abc import Mapping
+from collections.abc import Set as AbstractSet
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Literal
+
+from surefoot.events.commands import Direction
+from surefoot.log.port import TopicPartition
+
+Offsets = Mapping[TopicPartition, int]
+Why = Literal["unpublished", "unread", "replies_lag", "relay_lags", "parked"]
+
+
+@dataclass(frozen=True, slots=True)
+class Due:
+    """A timer that has run out, by the database's clock."""
+
+    saga_id: str
+    entity_id: str
+    step: str
+    direction: Direction
+    attempt: int
+    kind: Literal["timeout", "rest", "deadline"]
+    after: timedelta
+    now: datetime
+    outbox_status: str | None = None
+    """Of the command; None if there is none, or it was published so long ago that the outbox has forgotten it."""
+    published_at: datetime | None = None
+    reader: tuple[str, TopicPartition] | None = None
+    """The consumer that reads the command, and where; None if that does not matter."""
+
+    @property
+    def identity(self) -> tuple[str, str, str, int, str]:
+        return (self.saga_id, self.step, self.direction, self.attempt, self.kind)
+
+
+@dataclass(frozen=True, slots=True)
+class Evidence:
+    """How far everybody is."""
+
+    ends: Offsets
+    """Of the topics that replies come by, and of those that commands go to."""
+    read: Offsets
+    """Up to where we have read the replies."""
+    readers: Mapping[str, Offsets]
+    """Up to where each consumer of commands has read."""
+    last_written: int
+    first_unsent: int | None
+    """Positions in this database's outbox: the newest of all; the oldest on a topic of replies that waits for a relay."""
+    parked: AbstractSet[str]
+    """Sagas and entities of which an event is parked or dead in front of us."""
+
+
+@dataclass(frozen=True, slots=True)
+class Suspicion:
+    """What was the end of everything when we began to listen."""
+
+    since: datetime
+    replies: Offsets
+    command: int | None
+    written: int
+    checks: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Counts:
+    """Nobody has answered."""
+
+
+@dataclass(frozen=True, slots=True)
+class NotBefore:
+    """Its clock has not run out: look again then."""
+
+    at: datetime
+    why: Why
+
+
+@dataclass(frozen=True, slots=True)
+class Listen:
+    """Not known yet: look again after this time."""
+
+    suspicion: Suspicion
+    after: timedelta
+    why: Why | None
+
+
+Verdict = Counts | NotBefore | Listen
+FIRST_LOOK = timedelta(milliseconds=200)
+LAST_LOOK = timedelta(seconds=5)
+
+
+def judge(
+    due: Due, evidence: Evidence, suspicion: Suspicion | None, grace: timedelta, topics: AbstractSet[str]
+) -> Verdict:
+    """`topics`: those that replies come by."""
+    if due.kind == "rest":
+        return Counts()
+    if due.outbox_status not in (None, "PUBLISHED", "RELEASED"):
+        return NotBefore(due.now + min(due.after, LAST_LOOK), "unpublished")
+    if due.published_at is not None and due.published_at + due.after > due.now:
+        return NotBefore(due.published_at + due.after, "unpublished")
+    if suspicion is None:
+        return Listen(begin(due, evidence, topics), FIRST_LOOK, None)
+    why = lagging(due, evidence, suspicion)
+    if why is not None:
+        checked = Suspicion(
+            suspicion.since, suspicion.replies, suspicion.command, suspicion.written, suspicion.checks + 1
+        )
+        return Listen(checked, min(LAST_LOOK, FIRST_LOOK * 2 ** min(suspicion.checks, 8)), why)
+    if due.now - suspicion.since <= grace:
+        return Counts()
+    if due.kind == "deadline":  # days, perhaps: not to be waited for anew because of a minute's outage
+        return Listen(begin(due, evidence, topics), FIRST_LOOK, None)
+    return NotBefore(due.now + due.after, "replies_lag")
+
+
+def begin(due: Due, evidence: Evidence, topics: AbstractSet[str]) -> Suspicion:
+    replies = {where: end for where, end in evidence.ends.items() if where.topic in topics}
+    command = None if due.reader is None else evidence.ends.get(due.reader[1])
+    return Suspicion(due.now, replies, command, evidence.last_written)
+
+
+def lagging(due: Due, evidence: Evidence, suspicion: Suspicion) -> Why | None:
+    """What has not flowed past the end that was noted."""
+    if due.saga_id in evidence.parked or due.entity_id in evidence.parked:
+        return "parked"
+    if due.reader is not None and suspicion.command is not None:
+        name, where = due.reader
+        if evidence.readers.get(name, {}).get(where, 0) < suspicion.command:
+            return "unread"
+    if evidence.first_unsent is not None and evidence.first_unsent <= suspicion.written:
+        return "relay_lags"
+    if any(evidence.read.get(where, 0) < end for where, end in suspicion.replies.items()):
+        return "replies_lag"
+    return None

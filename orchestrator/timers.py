@@ -1,0 +1,164 @@
+"""Timers: on the database's clock, looked for by every orchestrator, each decided by whoever locks its saga.
+
+A timer that has run out is judged (see `silence`); if it counts, it is decided as any stimulus is, in a transaction of
+its own. What was away (the log, the database, ourselves) lets clocks start anew.
+"""
+
+import asyncio
+from collections.abc import Sequence
+from datetime import datetime, timedelta
+
+import structlog
+
+from orchestrator.deciding import carry_out
+from orchestrator.evidence import Witness
+from orchestrator.metrics import TIMERS_FIRED, TIMERS_POSTPONED
+from orchestrator.readers import reader_of
+from orchestrator.registry import Registry
+from orchestrator.settings import OrchestratorSettings
+from orchestrator.silence import Counts, Due, Listen, NotBefore, Suspicion, judge
+from orchestrator.store import Store
+from orchestrator.work import Work
+from surefoot.database.connection import Connection, Row, close_quietly, connect, is_outage
+from surefoot.errors import LogUnavailable
+from surefoot.outbox import Outbox
+from surefoot.saga.parts import Step
+from surefoot.saga.stimulus import Fired
+from surefoot.telemetry.outage import Outage
+from surefoot.testing.failpoints import failpoint
+
+log = structlog.get_logger("surefoot.orchestrator")
+LISTEN_TO_THE_LOG_S = 1.0
+FORGET_SUSPICIONS = 100_000
+
+
+class Timers:
+    def __init__(
+        self,
+        registry: Registry,
+        store: Store,
+        witness: Witness,
+        url: str,
+        settings: OrchestratorSettings,
+        outages: tuple[Outage, Outage],
+    ) -> None:
+        self._registry = registry
+        self._store = store
+        self._witness = witness
+        self._url = url
+        self._settings = settings
+        self._database_away, self._log_away = outages
+        self._outbox = Outbox(settings.db_schema)
+        self._suspicions: dict[tuple[str, str, str, int, str], Suspicion] = {}
+
+    async def keep(self, stopping: asyncio.Event) -> None:
+        """Look after timers until we are to stop. Raises only what waiting cannot mend."""
+        while not stopping.is_set():
+            try:
+                connection = await connect(
+                    self._url,
+                    name="surefoot saga timers",
+                    lock_timeout=timedelta(seconds=5),
+                    transaction_timeout=timedelta(seconds=30),
+                    command_timeout=timedelta(seconds=30),
+                )
+                try:
+                    # While we were not there, nobody read replies, as far as we know.
+                    await connection.execute(self._store.sql.start_overdue_anew)
+                    self._suspicions.clear()
+                    self._database_away.over()
+                    await self._look_after(connection, stopping)
+                finally:
+                    await close_quietly(connection)
+            except Exception as error:
+                if not is_outage(error):
+                    raise
+                await self._database_away.wait(error, stopping)
+
+    async def _look_after(self, connection: Connection, stopping: asyncio.Event) -> None:
+        loop = asyncio.get_running_loop()
+        listened_at = 0.0
+        while not stopping.is_set():
+            try:
+                worked = await self.round(connection)
+                if loop.time() - listened_at > LISTEN_TO_THE_LOG_S:
+                    await self._witness.ends()
+                    listened_at = loop.time()
+            except LogUnavailable as error:
+                listened_at = 0.0
+                await self._log_away.wait(error, stopping)
+                continue
+            if self._log_away.is_on:
+                # Replies that were written meanwhile are only now on their way.
+                await connection.execute(self._store.sql.start_anew)
+                self._suspicions.clear()
+                self._log_away.over()
+            if not worked:
+                await rest(stopping, self._settings.timer_poll)
+
+    async def round(self, connection: Connection) -> int:
+        """Judge what is due; how many timers counted."""
+        rows = await connection.fetch(self._store.sql.due, self._settings.timer_batch)
+        if not rows:
+            self._suspicions.clear()
+            return 0
+        due = [self._due(row) for row in rows]
+        evidence = await self._witness.ask(connection, due)
+        counting: list[Due] = []
+        later: list[tuple[Due, datetime]] = []
+        for one in due:
+            suspicion = self._suspicions.pop(one.identity, None)
+            verdict = judge(one, evidence, suspicion, self._settings.grace, self._witness.topics)
+            match verdict:
+                case Counts():
+                    counting.append(one)
+                case NotBefore(at, why):
+                    TIMERS_POSTPONED.labels(why).inc()
+                    later.append((one, at))
+                case Listen(suspicion, after, why):
+                    if why is not None:
+                        TIMERS_POSTPONED.labels(why).inc()
+                    self._suspicions[one.identity] = suspicion
+                    later.append((one, one.now + after))
+        await self._look_again(connection, later)
+        if counting:
+            await self._fire(connection, counting)
+        if len(self._suspicions) > FORGET_SUSPICIONS:
+            self._suspicions.clear()
+        return len(counting)
+
+    def _due(self, row: Row) -> Due:
+        definition = self._registry.definition(row[10], row[11])
+        node = definition.parts[row[2]]
+        reader = None
+        if row[5] == "timeout" and isinstance(node, Step) and not node.unread_counts:
+            reader = reader_of(node, row[3], row[0])
+        return Due(row[0], row[1], row[2], row[3], row[4], row[5], row[6], row[7], row[8], row[9], reader)
+
+    async def _look_again(self, connection: Connection, later: Sequence[tuple[Due, datetime]]) -> None:
+        if later:
+            columns = [list(column) for column in zip(*((*one.identity, at) for one, at in later), strict=True)]
+            await connection.execute(self._store.sql.look_again, *columns)
+
+    async def _fire(self, connection: Connection, counting: Sequence[Due]) -> None:
+        await failpoint("saga.fired")
+        wanted = {one.saga_id: one for one in counting}
+        async with self._outbox.transaction(connection) as tx:
+            sagas = await self._store.lock_free(connection, list(wanted))
+            rows = await connection.fetch(self._store.sql.still_due, list(sagas))
+            still = {row[0] for row in rows if wanted[row[0]].identity == tuple(row[n] for n in range(5))}
+            work = Work({saga_id: saga for saga_id, saga in sagas.items() if saga_id in still})
+            for saga_id, saga in work.sagas.items():
+                one = wanted[saga_id]
+                work.decide(saga, Fired(one.step, one.direction, one.attempt, one.kind), None)
+                TIMERS_FIRED.labels(one.kind).inc()
+            await carry_out(self._store, connection, work, tx.add)
+            await failpoint("saga.timer_decided")
+        await failpoint("saga.timer_committed")
+
+
+async def rest(stopping: asyncio.Event, pause: timedelta) -> None:
+    try:
+        await asyncio.wait_for(stopping.wait(), pause.total_seconds())
+    except TimeoutError:
+        return

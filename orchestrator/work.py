@@ -1,0 +1,139 @@
+"""The sagas of one transaction: loaded, decided on, and what has to be written. No I/O.
+
+Several stimuli of one saga may come in a batch; each is decided on what the one before has left.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from pydantic import BaseModel
+
+from orchestrator import messages
+from surefoot.events import Event, EventData
+from surefoot.saga import Definition, Instance
+from surefoot.saga.decision import Decision
+from surefoot.saga.engine import begin, decide
+from surefoot.saga.instance import ENDED, Timer
+from surefoot.saga.stimulus import Stimulus
+from surefoot.saga.turn import Chooser
+
+Clock = Literal["kept", "set", "gone"]
+
+
+@dataclass(slots=True)
+class Loaded:
+    """A saga in hand, locked by our transaction."""
+
+    saga_id: str
+    definition: Definition
+    entity_id: str
+    start_event_id: str
+    correlation_id: str
+    context: Mapping[str, Any]
+    instance: Instance
+    version: int
+    """As it is stored; 0 for one that begins."""
+    reason: str | None = None
+    is_changed: bool = False
+    clock: Clock = "kept"
+    timer: Timer | None = None
+    """To be set, if the clock is."""
+    command_id: str | None = None
+    """The command that the timer to be set belongs to."""
+    _model: BaseModel | None = None
+
+    @property
+    def model(self) -> BaseModel:
+        if self._model is None:
+            self._model = self.definition.context.model_validate(self.context)
+        return self._model
+
+    def choose(self) -> Chooser:
+        return lambda branch, instance: messages.chosen(self.definition, self.model, branch, instance)
+
+    @property
+    def current(self) -> tuple[str | None, str | None]:
+        awaited = self.instance.awaited
+        return (None, None) if awaited is None else (awaited[0].name, awaited[1])
+
+    @property
+    def has_ended(self) -> bool:
+        return self.instance.status in ENDED
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """A row of the history."""
+
+    saga_id: str
+    kind: str
+    step: str | None
+    direction: str | None
+    attempt: int | None
+    sentence: str | None
+    before: str
+    after: str
+    event_id: str | None
+
+
+@dataclass(slots=True)
+class Work:
+    sagas: dict[str, Loaded] = field(default_factory=dict)
+    lines: list[Line] = field(default_factory=list)
+    events: list[tuple[str, Event[EventData]]] = field(default_factory=list)
+    """What to publish, and the saga that says it."""
+
+    def begin(self, saga: Loaded, cause: Event[EventData]) -> None:
+        self.sagas[saga.saga_id] = saga
+        self._take(saga, begin(saga.definition, saga.choose()), cause, cause.id)
+
+    def decide(self, saga: Loaded, stimulus: Stimulus, cause: Event[EventData] | None) -> None:
+        decision = decide(saga.definition, saga.instance, stimulus, saga.choose())
+        self._take(saga, decision, cause, None if cause is None else cause.id)
+
+    def drop(self, saga_id: str) -> None:
+        """It is somebody else's: forget what we decided for it."""
+        del self.sagas[saga_id]
+        self.lines = [line for line in self.lines if line.saga_id != saga_id]
+        self.events = [pair for pair in self.events if pair[0] != saga_id]
+
+    def _take(self, saga: Loaded, decision: Decision, cause: Event[EventData] | None, cause_id: str | None) -> None:
+        saga.instance = decision.instance
+        saga.is_changed = True
+        about = (saga.definition, saga.model, saga.instance)
+        sent: dict[tuple[str, str, int], str] = {}
+        for send in decision.sends:
+            event = messages.command(
+                *about, send, saga_id=saga.saga_id, correlation_id=saga.correlation_id, cause=cause
+            )
+            sent[send.step, send.direction, send.attempt] = event.id
+            self.events.append((saga.saga_id, event))
+        for tell in decision.tells:
+            said = messages.told(*about, tell, correlation_id=saga.correlation_id, cause=cause)
+            self.events.append((saga.saga_id, said))
+        for note in decision.notes:
+            event_id = cause_id
+            if note.kind == "SENT" and note.step and note.direction and note.attempt:
+                event_id = sent.get((note.step, note.direction, note.attempt))
+            if note.kind in ("COMPENSATING", "STUCK"):
+                saga.reason = note.sentence
+            self.lines.append(
+                Line(
+                    saga.saga_id,
+                    note.kind,
+                    note.step,
+                    note.direction,
+                    note.attempt,
+                    note.sentence or None,
+                    note.before,
+                    note.after,
+                    event_id,
+                )
+            )
+        if decision.arm is not None:
+            timer = saga.timer = decision.arm
+            saga.clock = "set"
+            saga.command_id = sent.get((timer.step, timer.direction, timer.attempt))
+        elif decision.instance.timer is None:
+            saga.clock = "gone"
