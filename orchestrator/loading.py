@@ -23,7 +23,7 @@ def _sagas(name: str) -> Iterable[Saga]:
     sagas = [one for one in several if isinstance(one, Saga)]
     if len(sagas) != len(several) or not sagas:
         raise ConfigurationError(
-            f"{name} is a {type(found).__name__} and no Saga: name the object that steps are declared with, or a list of "
-            "such."
+            f"{name} is a {type(found).__name__} and no Saga: name the object that steps are declared with, or a list "
+            "of such."
         )
     return sagas

@@ -54,7 +54,7 @@ class Evidence:
     """Up to where each consumer of commands has read."""
     last_written: int
     first_unsent: int | None
-    """Positions in this database's outbox: the newest of all; the oldest on a topic of replies that waits for a relay."""
+    """Positions in this database's outbox: the newest; the oldest on a topic of replies that waits for a relay."""
     parked: AbstractSet[str]
     """Sagas and entities of which an event is parked or dead in front of us."""
 

@@ -100,7 +100,6 @@ class Timers:
         """Judge what is due; how many timers counted."""
         rows = await connection.fetch(self._store.sql.due, self._settings.timer_batch)
         if not rows:
-            self._suspicions.clear()
             return 0
         due = [self._due(row) for row in rows]
         evidence = await self._witness.ask(connection, due)
@@ -123,7 +122,7 @@ class Timers:
         await self._look_again(connection, later)
         if counting:
             await self._fire(connection, counting)
-        if len(self._suspicions) > FORGET_SUSPICIONS:
+        if len(self._suspicions) > FORGET_SUSPICIONS:  # of sagas that have gone on; the others are judged anew
             self._suspicions.clear()
         return len(counting)
 
