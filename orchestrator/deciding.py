@@ -89,7 +89,12 @@ class Deciding:
 
 async def carry_out(store: Store, connection: Connection, work: Work, publish: Publish) -> None:
     """Write what was decided, and publish what it says, in the transaction that is open."""
+    if any(line.kind == "SENT" and line.direction == "undo" for line in work.lines):
+        await failpoint("saga.undoing")
+    if any(saga.is_changed and saga.has_ended for saga in work.sagas.values()):
+        await failpoint("saga.ending")
     await store.write(connection, work)
+    await failpoint("saga.written")
     for _, event in work.events:
         publish(event)
     count(work)

@@ -79,12 +79,19 @@ class Consumer:
 
         return register
 
-    def on_batch(self, event: type[EventData]) -> Callable[[Function], Function]:
-        """The decorated function handles runs of events of this type at once: `async (events, tx)`."""
+    def on_batch(self, *events: type[EventData]) -> Callable[[Function], Function]:
+        """The decorated function handles runs of events of these types at once, in the order of the log, also where the
+        types alternate: `async (events: Sequence[Event[OrderPaid | OrderCancelled]], tx)`."""
+        if not events:
+            raise ConfigurationError(
+                f"{self.name}: on_batch() names no type of event, so its handler would never be called: name one at "
+                "least, such as on_batch(OrderPaid)."
+            )
+        types = [event_type_of(event) for event in events]
 
         def register(function: Function) -> Function:
             _check(function, 2, self.name)
-            self._add(BatchHandler(event_type_of(event), function.__name__, function))
+            self._add(*(BatchHandler(event_type, function.__name__, function) for event_type in types))
             return function
 
         return register
@@ -150,15 +157,20 @@ class Consumer:
             _check(prepare, 2, self.name)
         return OutsideHandler(event_type, name, outside, function, prepare, command)
 
-    def _add(self, handler: Handler) -> None:
-        declared = handler.event_type
-        known = self._handlers.setdefault((declared.name, declared.version), handler)
-        if known is not handler:
-            raise ConfigurationError(
-                f"The consumer {self.name} has two handlers for {declared.name} version {declared.version}, "
-                f"{known.name} and {handler.name}: keep one, or make a second consumer."
-            )
-        self._versions[declared.name] = sorted([*self._versions.get(declared.name, ()), declared.version])
+    def _add(self, *handlers: Handler) -> None:
+        """All of them, or none."""
+        added = dict(self._handlers)
+        for handler in handlers:
+            declared = handler.event_type
+            known = added.setdefault((declared.name, declared.version), handler)
+            if known is not handler:
+                raise ConfigurationError(
+                    f"The consumer {self.name} has two handlers for {declared.name} version {declared.version}, "
+                    f"{known.name} and {handler.name}: keep one, or make a second consumer."
+                )
+        self._handlers = added
+        for declared in (handler.event_type for handler in handlers):
+            self._versions[declared.name] = sorted([*self._versions.get(declared.name, ()), declared.version])
 
 
 def _check(function: Callable[..., Any], parameters: int, consumer: str) -> None:

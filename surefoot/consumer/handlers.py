@@ -4,12 +4,13 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from surefoot.events import EventData, EventType
+from surefoot.consumer.transaction import Transaction
+from surefoot.events import Event, EventData, EventType
 
 Each = Callable[..., Awaitable[EventData | None]]
 """(event, tx): called for each event. A command's returns the reply."""
-Whole = Callable[..., Awaitable[None]]
-"""(events, tx): called with a run of events of one type."""
+Whole = Callable[[Sequence[Event[Any]], Transaction], Awaitable[None]]
+"""(events, tx): called with a run of events, of one type or of several."""
 Call = Callable[..., Awaitable[Any]]
 """(event, call): called with no transaction open."""
 Prepare = Callable[..., Awaitable[Any]]
@@ -27,6 +28,8 @@ class EventHandler:
 
 @dataclass(frozen=True, slots=True)
 class BatchHandler:
+    """One function may be in several of these, one for each type: what it is given together is told by the function."""
+
     event_type: EventType[Any]
     name: str
     function: Whole
@@ -55,6 +58,12 @@ class OutsideHandler:
 
 Handler = EventHandler | BatchHandler | CommandHandler | OutsideHandler
 Events = Sequence[Any]
+
+
+def same_function(one: Handler | None, other: Handler | None) -> bool:
+    """Whether both are batch handlers that give their events to one function, so that a run may have both's."""
+    # Equal, not identical: each look at an object's method makes a new one.
+    return isinstance(one, BatchHandler) and isinstance(other, BatchHandler) and one.function == other.function
 
 
 def is_for_commands(handler: Handler) -> bool:

@@ -1,9 +1,13 @@
 """The event log on Kafka: the production adapter of `surefoot.log.port`."""
 
+import asyncio
 from collections.abc import Mapping, Sequence
+from typing import Any, Protocol, cast
 
 from surefoot.errors import ConfigurationError
+from surefoot.log.aiokafka_typed import Admin, KafkaError, kafka_partition, topic_metadata
 from surefoot.log.kafka_client import END, FIRST, KafkaClient
+from surefoot.log.kafka_failures import NO_SUCH_TOPIC, topics_unusable
 from surefoot.log.kafka_publisher import KafkaPublisher
 from surefoot.log.kafka_reader import KafkaReader
 from surefoot.log.kafka_settings import KafkaSettings
@@ -12,13 +16,17 @@ from surefoot.log.port import Rebalanced, TopicPartition, TopicSpec
 
 __all__ = ["KafkaLog", "KafkaSettings"]
 
+_COORDINATOR_MOVED = frozenset({14, 15, 16})
+"""COORDINATOR_LOAD_IN_PROGRESS, COORDINATOR_NOT_AVAILABLE, NOT_COORDINATOR: it is another broker, or soon."""
+_COORDINATOR_POLL_S = 0.02
+
 
 class KafkaLog:
     """Opens connections when they are needed; nothing is asked of Kafka before the first call."""
 
     def __init__(self, settings: KafkaSettings) -> None:
         self.settings = settings
-        self._client = KafkaClient(settings)
+        self._client = GroupsClient(settings)
 
     async def publisher(self) -> KafkaPublisher:
         return KafkaPublisher(self.settings, self._client)
@@ -69,8 +77,52 @@ class KafkaLog:
     async def end_offsets(self, topic: str) -> Mapping[TopicPartition, int]:
         return await self._client.offsets(topic, END)
 
+    async def group_offsets(self, group: str, topic: str) -> Mapping[TopicPartition, int]:
+        return await self._client.group_offsets(group, topic)
+
     async def expire(self) -> int:
         return 0  # Kafka does it by itself
 
     async def close(self) -> None:
         await self._client.close()
+
+
+class GroupsClient(KafkaClient):
+    """The admin side, which can also be asked about groups, on the connections that are open already."""
+
+    async def group_offsets(self, group: str, topic: str) -> Mapping[TopicPartition, int]:
+        doing = f"asking how far the group {group} has got in {topic}"
+        return await self._ask(doing, lambda admin: _group_offsets(admin, group, topic, self._settings))
+
+
+class _GroupAdmin(Protocol):
+    """What aiokafka's admin client knows about groups."""
+
+    async def find_coordinator(self, group_id: str) -> int: ...
+
+    async def list_consumer_group_offsets(
+        self, group_id: str, group_coordinator_id: int, partitions: Sequence[Any]
+    ) -> Mapping[tuple[str, int], tuple[int, str]]: ...
+
+
+async def _group_offsets(admin: Admin, group: str, topic: str, settings: KafkaSettings) -> Mapping[TopicPartition, int]:
+    [metadata] = await topic_metadata(admin, [topic])
+    if metadata["error_code"] in NO_SUCH_TOPIC:
+        return {}
+    if metadata["error_code"] != 0:
+        raise topics_unusable({topic: metadata["error_code"]}, settings)
+    asked = [kafka_partition(topic, part["partition"]) for part in metadata["partitions"]]
+    groups = cast(_GroupAdmin, admin)
+    while True:
+        try:
+            coordinator = await groups.find_coordinator(group)
+            found = await groups.list_consumer_group_offsets(group, coordinator, asked)
+        except KafkaError as error:
+            if getattr(error, "errno", None) not in _COORDINATOR_MOVED:
+                raise
+        else:
+            # A coordinator that cannot answer names no partition at all, and aiokafka passes over its error code: taken
+            # as it is, that would say "never committed". One that can names each, with -1 where nothing is committed.
+            if len(found) == len(asked):
+                return {TopicPartition(*where): offset for where, (offset, _) in found.items() if offset >= 0}
+        await asyncio.sleep(_COORDINATOR_POLL_S)  # a coordinator is being found: whoever asked us bounds the wait

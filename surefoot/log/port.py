@@ -158,6 +158,12 @@ class EventLog(Protocol):
     async def end_offsets(self, topic: str) -> Mapping[TopicPartition, int]:
         """The offset the next record of each partition will get. Nothing for an unknown topic."""
 
+    async def group_offsets(self, group: str, topic: str) -> Mapping[TopicPartition, int]:
+        """Up to where a group has committed, by partition: the offset it goes on from. Partitions it never committed
+        are left out; nothing for an unknown group or topic. Asking joins no group, and is cheap enough to do often.
+
+        Raises LogUnavailable when the log cannot be asked: "never committed" is an answer, not a guess."""
+
     async def expire(self) -> int:
         """Remove records past their topic's retention; how many. A log that does so by itself answers 0."""
 

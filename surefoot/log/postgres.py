@@ -10,6 +10,7 @@ from surefoot.database.schema import DEFAULT_SCHEMA, checked_schema
 from surefoot.errors import ConfigurationError
 from surefoot.log.port import Rebalanced, TopicPartition, TopicSpec
 from surefoot.log.postgres_line import Line
+from surefoot.log.postgres_offsets import GroupOffsets
 from surefoot.log.postgres_publisher import PostgresPublisher
 from surefoot.log.postgres_reader import PostgresReader
 from surefoot.log.postgres_subscription import PostgresSubscription
@@ -87,6 +88,10 @@ class PostgresLog:
 
     async def end_offsets(self, topic: str) -> Mapping[TopicPartition, int]:
         return await self._topics.end_offsets(topic)
+
+    async def group_offsets(self, group: str, topic: str) -> Mapping[TopicPartition, int]:
+        async with self._line.use() as connection:
+            return await GroupOffsets(group, self._schema).in_topic(connection, topic)
 
     async def expire(self) -> int:
         return await self._topics.expire()

@@ -21,6 +21,11 @@ class GroupOffsets:
         found = await connection.fetchval(self._sql["committed"], self._group, where.topic, where.partition)
         return None if found is None else int(found)
 
+    async def in_topic(self, connection: Connection, topic: str) -> dict[TopicPartition, int]:
+        """The committed offsets of a topic; a partition without one is left out."""
+        rows = await connection.fetch(self._sql["in_topic"], self._group, topic)
+        return {TopicPartition(topic, row["partition"]): row["next_offset"] for row in rows}
+
     async def commit(
         self, connection: Connection, member: str, wanted: Mapping[TopicPartition, tuple[int, int]]
     ) -> None:
@@ -58,6 +63,10 @@ def _statements(schema: str) -> dict[str, str]:
                 (SELECT next_offset FROM {offsets} WHERE {mine}),
                 (SELECT first_offset FROM {schema}.log_partitions WHERE topic = $2 AND partition = $3))""",
         "committed": f"SELECT next_offset FROM {offsets} WHERE {mine}",
+        # Joined, because a topic that was removed leaves the offsets of its groups behind.
+        "in_topic": f"""
+            SELECT partition, o.next_offset FROM {offsets} o JOIN {schema}.log_partitions USING (topic, partition)
+            WHERE o.group_name = $1 AND topic = $2""",
         # The lease's row is locked: whoever takes the partition meanwhile waits, or has been and is seen. A frozen
         # owner that wakes up stores nothing.
         "commit": f"""

@@ -66,10 +66,10 @@ class Handling:
         return "PROCESSED"
 
     async def whole(self, run: Sequence[Delivered]) -> None:
-        """A run of events of one type, in one call of their batch handler."""
+        """A run of events, each read as its own type, in one call of their batch handler."""
         handler = self._handler(run[0])
         assert isinstance(handler, BatchHandler)
-        events = [to_event(one.envelope(), handler.event_type) for one in run]
+        events = [event for _, event in map(self.read, run)]
         with handling(events[0], self._consumer.name):
             async with self._transaction(None) as tx:
                 await self._faults.call(handler.function, events, tx)

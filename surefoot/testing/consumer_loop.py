@@ -12,7 +12,7 @@ from typing import Literal
 from surefoot.consumer import Consumer
 from surefoot.consumer.dead_letter import DeadReason
 from surefoot.consumer.failures import FREE_CONTENTIONS, FailureClass, classify
-from surefoot.consumer.handlers import BatchHandler
+from surefoot.consumer.handlers import same_function
 from surefoot.events import BadRecord
 from surefoot.testing.consumer_handling import Handling
 from surefoot.testing.consumer_records import Delivered, KitMisuse
@@ -84,7 +84,7 @@ class Loop:
         return turn
 
     def _next_run(self) -> list[Delivered]:
-        """The next event whose turn it is, with those of its type behind it if its handler takes a batch."""
+        """The next event whose turn it is, with those behind it that its handler takes in the same batch."""
         run: list[Delivered] = []
         while self._queue:
             one = self._queue[0]
@@ -103,8 +103,9 @@ class Loop:
         return run
 
     def _same_batch(self, first: Delivered, one: Delivered) -> bool:
-        handler = self._consumer.handler(first.type, first.version)
-        return isinstance(handler, BatchHandler) and handler is self._consumer.handler(one.type, one.version)
+        """One function for both; and one topic, because a transaction never has records of two."""
+        first_handler, handler = (self._consumer.handler(each.type, each.version) for each in (first, one))
+        return first.topic == one.topic and same_function(first_handler, handler)
 
     def _park_behind(self, one: Delivered) -> None:
         one.outcome, one.holds = "PARKED", True
@@ -114,7 +115,8 @@ class Loop:
         try:
             await self._handling.whole(run)
         except Exception as error:
-            _log.warning("%d %s failed together", len(run), run[0].type, exc_info=error)
+            types = ", ".join(sorted({one.type for one in run}))
+            _log.warning("%d %s failed together", len(run), types, exc_info=error)
             if classify(error, self._consumer.rules) not in AWAY:
                 return "failed"
             for one in run:

@@ -61,6 +61,10 @@ class Delivered:
         return self.event.type
 
     @property
+    def topic(self) -> str:
+        return self.line[0]
+
+    @property
     def version(self) -> int | None:
         return version_of(self.envelope())
 

@@ -1,18 +1,22 @@
 """Declaring a consumer: what is registered, and which mistakes are refused at once."""
 
 import functools
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
 
 from surefoot.consumer import Consumer, Retry, Transaction
-from surefoot.consumer.handlers import BatchHandler, CommandHandler, EventHandler, OutsideHandler
+from surefoot.consumer.handlers import BatchHandler, CommandHandler, EventHandler, OutsideHandler, same_function
 from surefoot.errors import ConfigurationError, UndeclaredEvent
-from surefoot.events import Event, EventData
+from surefoot.events import Event, EventData, event_type_of
 from tests.unit.consumer.shop import CapturePayment, OrderCancelled, OrderPaid, OrderPaidV2, ParcelWeighed
 
 
 async def handle(event: Event[EventData], tx: Transaction) -> None: ...
+
+
+async def handle_all(events: Sequence[Event[Any]], tx: Transaction) -> None: ...
 
 
 async def ask(event: Event[EventData], call: object) -> str:
@@ -70,6 +74,63 @@ def test_each_kind_of_handler_is_kept_as_what_it_is() -> None:
     assert isinstance(outside, OutsideHandler)
     assert (outside.name, outside.call, outside.prepare, outside.finish) == ("finish", ask, handle, finish)
     assert outside.command is False
+
+
+def test_a_batch_handler_is_kept_for_each_of_its_types_with_one_function() -> None:
+    warehouse = Consumer("warehouse")
+    assert warehouse.on_batch(OrderPaid, OrderPaidV2, ParcelWeighed)(handle_all) is handle_all
+    kept = [
+        warehouse.handler("order.paid", 1),
+        warehouse.handler("order.paid", 2),
+        warehouse.handler("parcel.weighed", 1),
+    ]
+    assert [one.event_type.model for one in kept if one is not None] == [OrderPaid, OrderPaidV2, ParcelWeighed]
+    assert all(isinstance(one, BatchHandler) and one.function is handle_all for one in kept)
+    assert [topic.name for topic in warehouse.topics] == ["shop.orders", "shop.parcels"]
+    assert warehouse.versions("order.paid") == (1, 2)
+
+
+def test_a_batch_handler_for_no_type_is_refused() -> None:
+    with pytest.raises(
+        ConfigurationError, match=r"warehouse: on_batch\(\) names no type .* such as on_batch\(OrderPaid\)"
+    ):
+        Consumer("warehouse").on_batch()
+
+
+def test_a_batch_decorator_without_its_types_is_refused_at_once() -> None:
+    with pytest.raises(UndeclaredEvent):
+        Consumer("warehouse").on_batch(handle)  # type: ignore[arg-type]
+
+
+def test_a_batch_handler_that_is_second_for_one_of_its_types_is_kept_for_none() -> None:
+    warehouse = Consumer("warehouse")
+    warehouse.on(OrderCancelled)(handle)
+
+    async def both(events: Any, tx: Any) -> None: ...
+
+    with pytest.raises(ConfigurationError, match=r"order\.cancelled version 1, handle and both"):
+        warehouse.on_batch(OrderPaid, OrderCancelled)(both)
+    assert not warehouse.handles("order.paid")
+    assert [handler.event_type.model for handler in warehouse.handlers] == [OrderCancelled]
+
+
+def test_a_type_named_twice_is_refused() -> None:
+    with pytest.raises(ConfigurationError, match=r"two handlers for order\.paid version 1"):
+        Consumer("warehouse").on_batch(OrderPaid, OrderPaid)(handle)
+
+
+def test_only_batch_handlers_of_one_function_share_their_runs() -> None:
+    class Shelf:
+        async def fill(self, events: Any, tx: Any) -> None: ...
+
+    shelf = Shelf()
+    paid, cancelled = event_type_of(OrderPaid), event_type_of(OrderCancelled)
+    one = BatchHandler(paid, "fill", shelf.fill)
+    assert same_function(one, BatchHandler(cancelled, "fill", shelf.fill))
+    assert not same_function(one, BatchHandler(cancelled, "fill", Shelf().fill))
+    assert not same_function(one, EventHandler(cancelled, "fill", shelf.fill))
+    assert not same_function(EventHandler(paid, "fill", shelf.fill), EventHandler(cancelled, "fill", shelf.fill))
+    assert not same_function(one, None)
 
 
 def test_a_command_with_an_outside_call_is_still_a_command() -> None:

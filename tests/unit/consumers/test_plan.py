@@ -11,17 +11,21 @@ from surefoot.consumer.consumer import WhenDead
 from surefoot.consumer.controls import Control
 from surefoot.consumer.handlers import BatchHandler, EventHandler, Handler, OutsideHandler
 from surefoot.events import event_type_of, new_event
-from tests.events import ThingHappened
+from tests.events import ThingHappened, ThingPaid
 from tests.unit.consumers.records import raw
 
 
 async def nothing(*_: Any) -> None: ...
 
 
+async def also_nothing(*_: Any) -> None: ...
+
+
 HAPPENED = event_type_of(ThingHappened)
 EACH = EventHandler(HAPPENED, "each", nothing)
 WHOLE = BatchHandler(HAPPENED, "whole", nothing)
-OTHER_WHOLE = BatchHandler(HAPPENED, "other", nothing)
+WHOLE_OF_PAID = BatchHandler(event_type_of(ThingPaid), "whole", nothing)
+OTHER_WHOLE = BatchHandler(HAPPENED, "other", also_nothing)
 OUTSIDE = OutsideHandler(HAPPENED, "outside", nothing, nothing, None, False)
 
 
@@ -105,6 +109,16 @@ def test_events_of_one_batch_handler_are_a_run_until_something_else_comes() -> N
         HandleRun([first, second]),
         Handle(single),
         HandleRun([third, fourth]),
+    ]
+
+
+def test_events_of_several_types_are_one_run_where_they_have_one_function() -> None:
+    first, second, third = (delivery("a", handler=handler) for handler in (WHOLE, WHOLE_OF_PAID, WHOLE))
+    other, last = delivery("a", handler=OTHER_WHOLE), delivery("b", handler=WHOLE_OF_PAID)
+    assert planned(first, second, third, other, last) == [
+        HandleRun([first, second, third]),
+        HandleRun([other]),
+        HandleRun([last]),
     ]
 
 

@@ -1,9 +1,11 @@
 """Batch handlers in the kit: runs of events, and what is left of a run when it fails."""
 
+from collections.abc import Sequence
+
 from surefoot.consumer import Consumer, DependencyDown, Transaction, Transient
 from surefoot.events import Event, new_event
 from surefoot.testing.consumer_kit import ConsumerKit
-from tests.unit.consumer.shop import OrderPaid, ParcelWeighed, StockReserved
+from tests.unit.consumer.shop import OrderCancelled, OrderPaid, OrderPaidV2, ParcelWeighed, StockReserved
 
 
 def paid(order_id: str, number: int) -> OrderPaid:
@@ -87,3 +89,69 @@ async def test_what_is_left_of_a_batch_waits_with_the_part_that_found_a_dependen
     assert (done, len(kit.waiting)) == ([], 4)
     await kit.advance()
     assert (done, kit.waiting) == ([1, 2, 3, 4], [])
+
+
+async def test_a_batch_handler_of_several_types_gets_them_together_in_their_order() -> None:
+    consumer, runs = Consumer("warehouse"), []
+
+    @consumer.on_batch(OrderPaid, OrderPaidV2, OrderCancelled)
+    async def follow(events: Sequence[Event[OrderPaid | OrderPaidV2 | OrderCancelled]], tx: Transaction) -> None:
+        runs.append([event.data for event in events])
+
+    @consumer.on(ParcelWeighed)
+    async def weigh(event: Event[ParcelWeighed], tx: Transaction) -> None: ...
+
+    cancelled, paid_v2 = OrderCancelled(order_id="a"), OrderPaidV2(order_id="b", total=7)
+    kit = ConsumerKit(consumer)
+    await kit.deliver(paid("a", 1), cancelled, paid_v2, ParcelWeighed(order_id="a"), paid("c", 2), paid("c", 3))
+    assert runs == [[paid("a", 1), cancelled, paid_v2], [paid("c", 2), paid("c", 3)]]
+
+
+async def test_two_batch_handlers_are_given_no_common_run() -> None:
+    consumer, runs = Consumer("warehouse"), []
+
+    @consumer.on_batch(OrderPaid)
+    async def reserve(events: Sequence[Event[OrderPaid]], tx: Transaction) -> None:
+        runs.append([event.type for event in events])
+
+    @consumer.on_batch(OrderCancelled)
+    async def release(events: Sequence[Event[OrderCancelled]], tx: Transaction) -> None:
+        runs.append([event.type for event in events])
+
+    await ConsumerKit(consumer).deliver(paid("a", 1), OrderCancelled(order_id="a"), paid("b", 2), paid("c", 3))
+    assert runs == [["order.paid"], ["order.cancelled"], ["order.paid", "order.paid"]]
+
+
+async def test_a_run_has_events_of_one_topic_as_in_production() -> None:
+    consumer, runs = Consumer("warehouse"), []
+
+    @consumer.on_batch(OrderPaid, ParcelWeighed)
+    async def follow(events: Sequence[Event[OrderPaid | ParcelWeighed]], tx: Transaction) -> None:
+        runs.append([event.type for event in events])
+
+    weighed = ParcelWeighed(order_id="a")
+    await ConsumerKit(consumer).deliver(paid("a", 1), paid("a", 2), weighed, paid("a", 3))
+    assert runs == [["order.paid", "order.paid"], ["parcel.weighed"], ["order.paid"]]
+
+
+async def test_a_failed_run_of_several_types_is_halved_and_each_is_read_as_its_own_type() -> None:
+    consumer, runs = Consumer("warehouse"), []
+
+    @consumer.on_batch(OrderPaid, OrderCancelled)
+    async def follow(events: Sequence[Event[OrderPaid | OrderCancelled]], tx: Transaction) -> None:
+        runs.append([event.data for event in events])
+        if any(isinstance(event.data, OrderCancelled) for event in events):
+            raise Transient
+
+    cancelled = OrderCancelled(order_id="b")
+    kit = ConsumerKit(consumer)
+    await kit.deliver(paid("a", 1), cancelled, paid("c", 2))
+    assert runs == [
+        [paid("a", 1), cancelled, paid("c", 2)],
+        [paid("a", 1)],
+        [cancelled, paid("c", 2)],
+        [cancelled],
+        [paid("c", 2)],
+    ]
+    assert kit.parked == [cancelled]
+    assert kit.outcome_of(paid("c", 2)) == "PROCESSED"
