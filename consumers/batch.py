@@ -97,6 +97,7 @@ class Batches:
 
     async def _carry_out(self, unit: Unit, made: Plan) -> Carried:
         carried = Carried()
+        await self._handling.look_ahead(unit, [step.delivery for step in made.steps if isinstance(step, Handle)])
         for step in made.steps:
             match step:
                 case Handle(delivery):

@@ -3,7 +3,7 @@
 import asyncio
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any, Literal, assert_never
@@ -50,6 +50,17 @@ class Handling:
             handler.event_type.name: HANDLER_SECONDS.labels(consumer.name, handler.event_type.name)
             for handler in consumer.handlers
         }
+
+    async def look_ahead(self, unit: Unit, deliveries: Sequence[Delivery]) -> None:
+        """Ask for the barriers of all commands that follow, at once instead of one by one."""
+        commands = []
+        for delivery in deliveries:
+            if isinstance(delivery.handler, CommandHandler):
+                with suppress(InvalidEvent):  # its handling says what is wrong with it
+                    commands.append(command_of(delivery.event))
+        known = [command for command in commands if command is not None]
+        if len(known) > 1:
+            await unit.barriers.look_up(unit.driver, unit.sql.barriers, known)
 
     async def one(self, unit: Unit, delivery: Delivery) -> Handled:
         event, handler = delivery.event, delivery.handler

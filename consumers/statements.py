@@ -79,14 +79,14 @@ class Statements:
             DELETE FROM {schema}.command_barriers WHERE ctid = ANY (ARRAY(SELECT ctid FROM old))"""
 
     def _command_barriers(self, schema: str) -> None:
-        """Saga and step are $1 and $2."""
+        """For many commands at once: sagas, steps, … are arrays."""
         barriers = f"{schema}.command_barriers"
         self.barriers = f"""
-            SELECT direction, barred, reply_type, reply_version, reply_topic, reply_source, reply_key, reply
-            FROM {barriers}
-            WHERE saga_id = $1::text AND step = $2::text"""
-        self.set_barrier = f"""
+            SELECT saga_id, step, direction, barred,
+                   reply_type, reply_version, reply_topic, reply_source, reply_key, reply
+            FROM {barriers} JOIN unnest($1::text[], $2::text[]) AS asked(saga_id, step) USING (saga_id, step)"""
+        self.set_barriers = f"""
             INSERT INTO {barriers} (saga_id, step, direction, consumer, barred,
                                     reply_type, reply_version, reply_topic, reply_source, reply_key, reply)
-            VALUES ($1::text, $2::text, $3::text, $4::text, $5::bool,
-                    $6::text, $7::int, $8::text, $9::text, $10::text, $11::bytea)"""
+            SELECT * FROM unnest($1::text[], $2::text[], $3::text[], $4::text[], $5::bool[],
+                                 $6::text[], $7::int[], $8::text[], $9::text[], $10::text[], $11::bytea[])"""

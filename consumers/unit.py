@@ -13,6 +13,7 @@ from typing import cast
 from sqlalchemy.exc import DBAPIError
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine, AsyncSession, create_async_engine
 
+from consumers.barriers import Barriers
 from consumers.guard import Guard, GuardedSession, lift_guard, set_guard, watch
 from consumers.statements import Statements
 from surefoot.consumer import HandlerMisuse
@@ -76,6 +77,7 @@ class Unit:
         self.position = position
         self.sql = sql
         self.guard = Guard()
+        self.barriers = Barriers()
         self._connection = connection
         self._session: AsyncSession | None = None
         self._xid = ""
@@ -132,6 +134,7 @@ class Unit:
 
     async def commit(self, *, next_offset: int | None, ignored: int = 0) -> None:
         self.check()
+        await self.barriers.write(self.driver, self.sql.set_barriers, self.position.consumer)
         fence = self.position.fence
         place = self.position.place
         with own():
