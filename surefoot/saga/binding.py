@@ -31,22 +31,44 @@ class Need:
 @lru_cache(maxsize=4096)
 def needs_of(function: Callable[..., Any]) -> tuple[Need, ...]:
     """Its parameters behind the first, which is the context."""
-    name = getattr(function, "__name__", repr(function))
+    hints = _hints(function)
+    return tuple(
+        _need(parameter, hints.get(parameter.name), name_of(function)) for parameter in _parameters(function)[1:]
+    )
+
+
+def context_of(function: Callable[..., Any]) -> type[BaseModel] | None:
+    """The model that it takes as its first argument; None if it does not say, or says something wider."""
+    hint = _hints(function).get(_parameters(function)[0].name)
+    return hint if isinstance(hint, type) and issubclass(hint, BaseModel) else None
+
+
+def _hints(function: Callable[..., Any]) -> dict[str, Any]:
     try:
-        hints = typing.get_type_hints(function)
+        return typing.get_type_hints(function)
     except (NameError, TypeError) as error:
-        raise DefinitionError(f"The types of {name} cannot be read ({error}): annotate it with classes.") from error
+        raise DefinitionError(
+            f"The types of {name_of(function)} cannot be read ({error}): annotate it with classes."
+        ) from error
+
+
+def _parameters(function: Callable[..., Any]) -> list[inspect.Parameter]:
     parameters = list(inspect.signature(function).parameters.values())
     if not parameters:
-        raise DefinitionError(f"{name} takes no arguments: its first is the saga's context.")
-    return tuple(_need(parameter, hints.get(parameter.name), name) for parameter in parameters[1:])
+        raise DefinitionError(f"{name_of(function)} takes no arguments: its first is the saga's context.")
+    return parameters
+
+
+def name_of(function: Callable[..., Any]) -> str:
+    return str(getattr(function, "__name__", repr(function)))
 
 
 def _need(parameter: inspect.Parameter, hint: Any, function: str) -> Need:
     union = typing.get_origin(hint) in (typing.Union, types.UnionType)
     asked = typing.get_args(hint) if union else (hint,)
     wanted = tuple(one for one in asked if one is not types.NoneType)
-    if not wanted or not all(isinstance(one, type) and issubclass(one, EventData) for one in wanted):
+    by_name = parameter.kind in (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
+    if not by_name or not wanted or not all(isinstance(one, type) and issubclass(one, EventData) for one in wanted):
         raise DefinitionError(
             f"The parameter {parameter.name} of {function} names no result: annotate it with the event that a step is "
             "done on, such as captured: PaymentCaptured, with | None if it may be missing."
@@ -80,8 +102,7 @@ def call(
         if found is not None and not isinstance(found, need.types):
             found = None  # the step is done on several types, and this function asks for one of them
         if found is None and not need.optional:
-            name = getattr(function, "__name__", repr(function))
-            raise DefinitionError(f"{name} asks for {need.name}, and there is no such result.")
+            raise DefinitionError(f"{name_of(function)} asks for {need.name}, and there is no such result.")
         given[need.name] = found
     return function(context, **given)
 

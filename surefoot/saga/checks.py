@@ -6,12 +6,12 @@ What needs a look at every way through the saga (an effect that nobody undoes, a
 
 from collections.abc import Callable, Sequence
 from datetime import timedelta
-from typing import Any
+from typing import Any, get_args
 
-from surefoot.events import event_type_of
-from surefoot.saga.binding import giver_of, needs_of
+from surefoot.events import EventData, event_type_of
+from surefoot.saga.binding import context_of, giver_of, needs_of
 from surefoot.saga.definition import Definition, walk
-from surefoot.saga.parts import Branch, DefinitionError, Node, Step, Wait
+from surefoot.saga.parts import Branch, DefinitionError, Node, Step, Wait, WhenDead, WhenLate
 
 
 def alone(saga: str, node: Step | Wait) -> None:
@@ -22,11 +22,27 @@ def alone(saga: str, node: Step | Wait) -> None:
     if not node.done_on:
         raise DefinitionError(f"{where} says by no event that it is done, so it has no way to end.")
     if isinstance(node, Wait):
-        if node.deadline <= timedelta(0):
-            raise DefinitionError(f"{where} has no deadline above zero, so it has no way to end.")
-        if node.after_pivot and node.when_late == "undo":
-            raise DefinitionError(f"{where} is behind the pivot, so nothing can be undone when it is late: escalate.")
-        return
+        _wait_alone(where, node)
+    else:
+        _step_alone(where, node)
+
+
+def _wait_alone(where: str, node: Wait) -> None:
+    if node.deadline <= timedelta(0):
+        raise DefinitionError(f"{where} has no deadline above zero, so it has no way to end.")
+    if node.when_late not in get_args(WhenLate):
+        raise DefinitionError(f"{where}: when_late is {node.when_late!r}; say undo or escalate.")
+    if node.after_pivot and node.when_late == "undo":
+        raise DefinitionError(f"{where} is behind the pivot, so nothing can be undone when it is late: escalate.")
+    for event in node.done_on:
+        _has_member(where, event, node.entity)
+
+
+def _step_alone(where: str, node: Step) -> None:
+    for reply in (*node.refused_on, *node.undone_on):
+        event_type_of(reply)
+    if node.when_dead not in get_args(WhenDead):
+        raise DefinitionError(f"{where}: when_dead is {node.when_dead!r}; say undo or wait.")
     if node.timeout <= timedelta(0):
         raise DefinitionError(f"{where} has no timeout above zero, so it has no way to end.")
     if node.after_pivot and node.undo is not None:
@@ -41,15 +57,32 @@ def alone(saga: str, node: Step | Wait) -> None:
         raise DefinitionError(f"{where} has an undo and no undone_on, so the undo has no way to end.")
     if node.undo is not None and node.nothing_to_undo:
         raise DefinitionError(f"{where} has an undo, and says that there is nothing to undo.")
-    both = {reply.__name__ for reply in node.done_on} & {reply.__name__ for reply in node.refused_on}
+    both = sorted(reply.__name__ for reply in set(node.done_on) & set(node.refused_on))
     if both:
-        raise DefinitionError(f"{where} is both done and refused on {', '.join(sorted(both))}.")
+        raise DefinitionError(f"{where} is both done and refused on {', '.join(both)}.")
+
+
+def _has_member(where: str, event: type[EventData], entity: str | None) -> None:
+    if entity is not None and entity not in event.model_fields:
+        raise DefinitionError(f"{where}: the entity is said to be {entity}, and {event.__name__} has no such member.")
+
+
+def same_members(definition: Definition) -> None:
+    """Without `begin` the context is made of the start event's members of the same names."""
+    given = set(definition.starts_on.model_fields)
+    missing = [n for n, field in definition.context.model_fields.items() if field.is_required() and n not in given]
+    if missing:
+        raise DefinitionError(
+            f"{definition.name}: the context {definition.context.__name__} needs {', '.join(missing)}, and "
+            f"{definition.starts_on.__name__} has no such member: give the saga a begin that makes the context."
+        )
 
 
 def whole(definition: Definition) -> None:
     """What the parts say of each other."""
     if not any(isinstance(node, Step) for node in walk(definition.nodes)):
         raise DefinitionError(f"{definition.name} has no steps.")
+    _has_member(definition.name, definition.starts_on, definition.entity)
     _functions(definition, definition.nodes, ())
     everything = tuple(walk(definition.nodes))
     for status, make in definition.tells.items():
@@ -88,8 +121,17 @@ def _can_have(
     sure: Sequence[Node],
     everything: Sequence[Node],
 ) -> None:
+    context = context_of(function)
+    if context is not None and not issubclass(definition.context, context):
+        raise DefinitionError(
+            f"{definition.name}: {what} takes {context.__name__} as its first argument, and gets the saga's context, "
+            f"which is {definition.context.__name__}."
+        )
     for need in needs_of(function):
-        giver = giver_of(need, everything)
+        try:
+            giver = giver_of(need, everything)
+        except DefinitionError as error:
+            raise DefinitionError(f"{definition.name}: {what} is not clear. {error}") from error
         asked = " or ".join(one.__name__ for one in need.types)
         if giver is None:
             raise DefinitionError(f"{definition.name}: {what} asks for {asked}, and no step is done on it.")

@@ -52,7 +52,8 @@ class Tell:
 
 @dataclass(frozen=True, slots=True)
 class Note:
-    """One line of the history."""
+    """One line of the history. `before` and `after` are the statuses around what it notes: the notes of a decision are
+    a chain from the status the saga had to the one it has now."""
 
     kind: NoteKind
     step: str | None = None

@@ -8,8 +8,9 @@ from typing import Protocol, assert_never
 
 from surefoot.saga.decision import Decision
 from surefoot.saga.definition import Definition
-from surefoot.saga.instance import ENDED, Instance
+from surefoot.saga.instance import ENDED, Instance, StepRecord
 from surefoot.saga.operating import operate
+from surefoot.saga.parts import Step, Wait
 from surefoot.saga.stimulus import Arrived, Fired, Operated, Replied, Stimulus
 from surefoot.saga.turn import Chooser, Turn
 
@@ -53,55 +54,72 @@ def take(turn: Turn, stimulus: Stimulus) -> None:
 
 
 def replied(turn: Turn, reply: Replied) -> None:
-    """A reply counts if it answers any attempt of the step awaited. That an attempt failed counts for the last one
-    only: an earlier one says nothing of the one under way."""
+    """A reply counts if it answers any attempt of the step awaited."""
     awaited = turn.awaited
     if awaited is None or (awaited[0].name, awaited[1]) != (reply.step, reply.direction):
         turn.ignore(reply, "its step is not awaited")
         return
     record, direction = awaited
-    attempt = record.attempt if direction == "do" else record.undo_attempt
-    if reply.attempt > attempt:
+    made = record.attempt if direction == "do" else record.undo_attempt
+    if not isinstance(turn.definition.parts[record.name], Step):
+        turn.ignore(reply, "nobody was commanded to do it")
+    elif not 1 <= reply.attempt <= made:
         turn.ignore(reply, "no such attempt was made")
-    elif reply.answer == "failed":
-        if reply.attempt < attempt or turn.status == "STUCK":
-            turn.ignore(reply, "a later attempt is under way" if reply.attempt < attempt else "it is stuck already")
-            return
-        turn.note("FAILED", reply.step, direction, reply.attempt, reply.why)
-        if direction == "do":
-            turn.outcome_unknown(
-                record, f"{reply.step} failed, and nobody knows whether it was done. {reply.why}".strip()
-            )
-        else:
-            turn.undo_failed(record, reply.why)
-    elif direction == "undo":
-        turn.undone(record, reply.attempt)
     elif reply.answer == "done":
-        turn.done(record, reply.attempt, reply.result)
+        if direction == "do":
+            turn.take_as_done(record, reply.result, "DONE", reply.attempt)
+        else:
+            turn.take_as_undone(record, "UNDONE", reply.attempt)
+    elif reply.answer == "refused" and direction == "do":
+        refused(turn, reply, record)
+    else:
+        # An undo cannot be refused: what was not undone must never pass for undone.
+        failed(turn, reply, record, made)
+
+
+def refused(turn: Turn, reply: Replied, record: StepRecord) -> None:
+    if turn.status == "STUCK" and turn.definition.step(record.name).after_pivot:
+        turn.ignore(reply, "it is stuck already")
     else:
         turn.refused(record, reply.attempt, reply.why)
 
 
+def failed(turn: Turn, reply: Replied, record: StepRecord, made: int) -> None:
+    """That an attempt failed counts for the last one only: an earlier one says nothing of the one under way."""
+    if reply.attempt < made:
+        turn.ignore(reply, "a later attempt is under way")
+    elif turn.status == "STUCK":
+        turn.ignore(reply, "it is stuck already")
+    elif reply.direction == "do":
+        turn.note("FAILED", reply.step, "do", reply.attempt, reply.why)
+        turn.outcome_unknown(record, f"{reply.step} failed, and nobody knows whether it was done. {reply.why}".strip())
+    elif turn.rests:
+        turn.ignore(reply, "the next attempt is due already")
+    else:
+        turn.note("FAILED", reply.step, "undo", reply.attempt, reply.why)
+        turn.undo_failed(record, reply.why)
+
+
 def arrived(turn: Turn, event: Arrived) -> None:
+    """An event that comes before its wait is reached is kept for it: outside, nobody waits for us."""
+    awaited = turn.awaited
     record = turn.record(event.wait)
-    if record is not None and record.state == "AWAITED" and turn.status in ("RUNNING", "STUCK"):
-        turn.arrival(record, event.result)
-    elif record is None and turn.status in ("RUNNING", "STUCK"):
+    if not isinstance(turn.definition.parts.get(event.wait), Wait):
+        turn.ignore(event, "there is no such wait")
+    elif awaited is None or awaited[1] == "undo":
+        turn.ignore(event, "the saga is being undone")
+    elif record is None:
         turn.keep_arrival(event)
+    elif record.state == "AWAITED":
+        turn.take_as_done(record, event.result, "ARRIVED")
     else:
         turn.ignore(event, "it is not waited for any more")
 
 
 def fired(turn: Turn, timer: Fired) -> None:
-    armed = turn.timer
-    if armed is None or (armed.step, armed.direction, armed.attempt, armed.kind) != (
-        timer.step,
-        timer.direction,
-        timer.attempt,
-        timer.kind,
-    ):
+    armed, awaited = turn.timer, turn.awaited
+    if armed is None or Fired(armed.step, armed.direction, armed.attempt, armed.kind) != timer:
         return  # an old one: what it was for is over
-    awaited = turn.awaited
     assert awaited is not None
     record, direction = awaited
     turn.timer = None

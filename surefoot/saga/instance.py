@@ -4,6 +4,7 @@ Steps are named, never counted. What replies brought along is kept in the trail 
 it.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any, Literal
@@ -26,7 +27,8 @@ TimerKind = Literal["timeout", "rest", "deadline"]
 
 @dataclass(frozen=True, slots=True)
 class StepRecord:
-    """One step of the trail. `limit` and `undo_limit` are the attempts it has; an operator's retry grants more."""
+    """One step of the trail. `limit` and `undo_limit` are the attempts it has; an operator's retry grants more. Of a
+    wait, `attempt` counts how often an operator had it wait once more."""
 
     name: str
     state: StepState
@@ -68,11 +70,14 @@ class Instance:
     @property
     def awaited(self) -> tuple[StepRecord, Direction] | None:
         """The step whose answer the saga waits for, and whether that of its do or its undo."""
-        undoing = next((record for record in self.trail if record.state == "UNDOING"), None)
-        if undoing is not None:
-            return undoing, "undo"
-        last = self.trail[-1] if self.trail else None
-        if last is None or self.status in ENDED:
-            return None
-        # An outcome that stayed unknown leaves the saga stuck, and the answer may still come.
-        return (last, "do") if last.state in ("AWAITED", "UNKNOWN") else None
+        return awaited_in(self.status, self.trail)
+
+
+def awaited_in(status: Status, trail: Sequence[StepRecord]) -> tuple[StepRecord, Direction] | None:
+    undoing = next((record for record in trail if record.state == "UNDOING"), None)
+    if undoing is not None:
+        return undoing, "undo"
+    if not trail or status in ENDED:
+        return None
+    # An outcome that stayed unknown leaves the saga stuck, and the answer may still come.
+    return (trail[-1], "do") if trail[-1].state in ("AWAITED", "UNKNOWN") else None

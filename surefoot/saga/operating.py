@@ -23,28 +23,28 @@ Take = Callable[[Turn, Stimulus], None]
 def operate(turn: Turn, asked: Operated, take: Take) -> None:
     if turn.status in ENDED:
         raise NotNow(f"The saga is {turn.status}: nothing can be done to it any more.")
-    if (turn.status == "PAUSED") != (asked.verb == "resume"):
-        if asked.verb == "resume":
-            raise NotNow(f"The saga is {turn.status}, not paused.")
+    if asked.verb == "resume" and turn.status != "PAUSED":
+        raise NotNow(f"The saga is {turn.status}, not paused.")
+    if turn.status == "PAUSED" and asked.verb not in ("resume", "compensate"):
         raise NotNow(f"The saga is paused already. Resume it, then {asked.verb}.")
+    record, direction = awaited(turn, asked)
     if asked.verb == "pause":
         pause(turn, asked)
     elif asked.verb == "resume":
         resume(turn, asked, take)
     elif asked.verb == "compensate":
-        compensate(turn, asked)
+        compensate(turn, asked, record, direction, take)
     elif asked.verb == "retry":
-        retry(turn, asked, *awaited(turn, asked))
+        retry(turn, asked, record, direction)
     elif asked.verb == "skip":
-        skip(turn, asked, *awaited(turn, asked))
+        skip(turn, asked, record, direction)
     else:
         assert_never(asked.verb)
 
 
 def awaited(turn: Turn, asked: Operated) -> tuple[StepRecord, Direction]:
     found = turn.awaited
-    if found is None:
-        raise NotNow(f"The saga waits for no step, so there is none to {asked.verb}.")
+    assert found is not None  # a saga that has not ended waits for something
     if asked.step is not None and asked.step != found[0].name:
         raise NotNow(f"The saga waits for {found[0].name}, not for {asked.step}: it has gone on. Look again.")
     return found
@@ -72,39 +72,44 @@ def resume(turn: Turn, asked: Operated, take: Take) -> None:
 
 
 def retry(turn: Turn, asked: Operated, record: StepRecord, direction: Direction) -> None:
+    """Send the command once more; a saga that is stuck gets as many attempts again as the definition gives. A wait that
+    was late waits once more."""
     is_step = isinstance(turn.definition.parts[record.name], Step)
     if not is_step and turn.status != "STUCK":
         raise NotNow(f"The saga waits for {record.name}, which nobody was commanded to do: there is nothing to retry.")
-    turn.note("RETRIED", record.name, direction, sentence=signed(asked))
-    if not is_step:
-        turn.wait_again(record)
-        return
     if turn.status == "STUCK":
-        record = turn.grant(record, direction)
+        if is_step:
+            record = turn.grant(record, direction)
         turn.status = "RUNNING" if direction == "do" else "COMPENSATING"
-    turn.send_again(record, direction)
+    turn.note("RETRIED", record.name, direction, sentence=signed(asked))
+    if is_step:
+        turn.send_again(record, direction)
+    else:
+        turn.wait_again(record)
 
 
 def skip(turn: Turn, asked: Operated, record: StepRecord, direction: Direction) -> None:
     """Take it as done, or undone, by somebody's hand."""
-    turn.note("SKIPPED", record.name, direction, sentence=signed(asked))
     if direction == "do":
-        turn.take_as_done(record, asked.result)
+        turn.take_as_done(record, asked.result, "SKIPPED", sentence=signed(asked))
     else:
-        turn.take_as_undone(record)
+        turn.take_as_undone(record, "SKIPPED", sentence=signed(asked))
 
 
-def compensate(turn: Turn, asked: Operated) -> None:
-    found = turn.awaited
-    if turn.status == "COMPENSATING" or (found is not None and found[1] == "undo"):
+def compensate(turn: Turn, asked: Operated, record: StepRecord, direction: Direction, take: Take) -> None:
+    """Undo everything now. Also while it is paused: to resume first could let a reply that is held send the pivot. What
+    is held comes too late then, whatever it says: the step awaited is undone, done or not."""
+    if direction == "undo":
         raise NotNow("The saga is being undone already.")
     if turn.is_final:
         raise NotNow(
             "The saga is past its point of no return: finish it by retry or skip, it cannot be undone any more."
         )
-    if found is not None:
-        turn.give_up(found[0])
+    turn.before_pause = turn.timer_before_pause = None
+    turn.give_up(record)
     turn.compensate(f"An operator decided it. {signed(asked)}")
+    for stimulus in turn.release_held():
+        take(turn, stimulus)
 
 
 def signed(asked: Operated) -> str:

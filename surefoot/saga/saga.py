@@ -35,6 +35,7 @@ class Path:
         self._saga = saga
         self._nodes: list[Node | OpenBranch] = []
         self._after_pivot = after_pivot
+        self._followed_by: str | None = None
 
     def step(
         self,
@@ -55,6 +56,7 @@ class Path:
     ) -> None:
         """A service is commanded by `do`, and is done when it answers by one of `done_on`. `refused_on` means that it
         was not done. Behind the pivot a step is repeated, never undone."""
+        self._settle_branch(name)
         self._add(
             Step(
                 name,
@@ -87,6 +89,7 @@ class Path:
         handled_by: str | None = None,
     ) -> None:
         """The point of no return. Refused, everything before is undone; done, everything behind it gets done."""
+        self._settle_branch(name)
         if self._after_pivot:
             raise DefinitionError(f"{self._saga.name}: {name} is a second pivot; a way through a saga has one.")
         self._add(
@@ -115,27 +118,33 @@ class Path:
         tell: Make | None = None,
     ) -> None:
         """Wait for an event from outside that is about the saga's entity. At the deadline the saga is undone, or STUCK
-        in front of an operator (`escalate`), who is told by the event that `tell` makes."""
+        in front of an operator (`escalate`). `tell` makes an event that is published then."""
+        self._settle_branch(name)
         self._add(Wait(name, replies(until), deadline, when_late, entity, tell, self._after_pivot))
 
     def branch(self, name: str, *, by: Choose) -> "OpenBranch":
         """Go on by the path whose name `by` returns: `verdict = saga.branch(…); good = verdict.path("APPROVED")`."""
+        self._settle_branch(name)
         opened = OpenBranch(self._saga, name, by, self)
         self._add(opened)
         return opened
 
     def _add(self, node: "Node | OpenBranch") -> None:
         self._saga._take_name(node.name)
+        if self._followed_by is not None:
+            raise DefinitionError(
+                f"{self._saga.name}: {node.name} is added to a path whose branch is followed by {self._followed_by} "
+                "already: write the paths of a branch before what follows it."
+            )
         if isinstance(node, Step | Wait):
             checks.alone(self._saga.name, node)
-        self._settle_branch()
         self._nodes.append(node)
 
-    def _settle_branch(self) -> None:
-        """What follows a branch is behind the pivot if its paths are; they must agree."""
+    def _settle_branch(self, followed_by: str) -> None:
+        """What follows a branch is behind the pivot if its paths are; they must agree, and nothing is added to them."""
         last = self._nodes[-1] if self._nodes else None
         if isinstance(last, OpenBranch):
-            self._after_pivot = last.passes_pivot()
+            self._after_pivot = last.passes_pivot(followed_by)
 
     def _frozen(self) -> tuple[Node, ...]:
         return tuple(node.frozen() if isinstance(node, OpenBranch) else node for node in self._nodes)
@@ -150,17 +159,25 @@ class OpenBranch:
         self._by = by
         self._before = parent._after_pivot
         self._paths: dict[str, Path] = {}
+        self._followed_by: str | None = None
 
     def path(self, label: str) -> Path:
         """What happens if the branch goes this way. A path may stay empty."""
         if label in self._paths:
             raise DefinitionError(f"{self._saga.name}: the branch {self.name} has two paths named {label!r}.")
+        if self._followed_by is not None:
+            raise DefinitionError(
+                f"{self._saga.name}: the path {label!r} is added to the branch {self.name}, which is followed by "
+                f"{self._followed_by} already: write the paths of a branch before what follows it."
+            )
         made = self._paths[label] = Path(self._saga, after_pivot=self._before)
         return made
 
-    def passes_pivot(self) -> bool:
+    def passes_pivot(self, followed_by: str) -> bool:
+        self._followed_by = followed_by
         for path in self._paths.values():
-            path._settle_branch()
+            path._settle_branch(followed_by)
+            path._followed_by = followed_by
         found = {path._after_pivot for path in self._paths.values()}
         if len(found) > 1:
             raise DefinitionError(
@@ -206,6 +223,7 @@ class Saga(Path):
 
     def tell(self, status: Status, make: Make) -> None:
         """Publish the event that `make` returns when the saga gets into this status. Nobody answers it."""
+        self._still_open(f"what it tells of {status}")
         if status not in ("COMPLETED", "COMPENSATED", "FAILED", "STUCK"):
             raise DefinitionError(
                 f"{self.name}: nobody is told of {status}; of COMPLETED, COMPENSATED, FAILED or STUCK."
@@ -228,6 +246,8 @@ class Saga(Path):
             self._frozen(),
             dict(self._tells),
         )
+        if self._begin is None:
+            checks.same_members(made)
         checks.whole(made)
         return made
 
@@ -237,13 +257,16 @@ class Saga(Path):
         return self._context.model_validate(data.model_dump(include=set(self._context.model_fields)))
 
     def _take_name(self, name: str) -> None:
-        if "definition" in self.__dict__:
-            raise DefinitionError(f"{self.name}: {name} is added after the definition was taken into use.")
+        self._still_open(name)
         if not _NAME.fullmatch(name):
             raise DefinitionError(f"{self.name}: {name!r} is no name for a step: use lowercase letters, digits and _.")
         if name in self._names:
             raise DefinitionError(f"{self.name}: the name {name} is used twice; steps are known by their names.")
         self._names.add(name)
+
+    def _still_open(self, what: str) -> None:
+        if "definition" in self.__dict__:
+            raise DefinitionError(f"{self.name}: {what} is added after the definition was taken into use.")
 
 
 def replies(given: Replies) -> tuple[Reply, ...]:

@@ -1,19 +1,19 @@
-"""One turn of the engine: a saga on its way from one standing to the next, and what is to be done on the way.
-
-The only mutable thing in here; it is made for one decision and thrown away.
+"""One turn of the engine: the moves a saga makes from one standing to the next. Which move a stimulus means is decided
+in `engine` and `operating`.
 """
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
+from surefoot.consumer.retry import Retry
 from surefoot.events.commands import Direction
-from surefoot.saga.decision import Decision, Note, NoteKind, Send, Tell
+from surefoot.saga.decision import NoteKind, Tell
 from surefoot.saga.definition import Definition
 from surefoot.saga.instance import Instance, Status, StepRecord, Timer
 from surefoot.saga.parts import Branch, DefinitionError, Node, Step, Wait
-from surefoot.saga.stimulus import Arrived, Replied
+from surefoot.saga.sheet import Sheet
+from surefoot.saga.stimulus import Arrived
 
 Chooser = Callable[[Branch, Instance], str]
 """Which path of a branch to take, for a saga that stands so."""
@@ -21,83 +21,10 @@ HALF = 0.5
 """In place of chance, when rests are worked out: a decision made twice is the same."""
 
 
-class Turn:
+class Turn(Sheet):
     def __init__(self, definition: Definition, instance: Instance, choose: Chooser) -> None:
-        self.definition = definition
-        self._before = instance
+        super().__init__(definition, instance)
         self._choose = choose
-        self.status: Status = instance.status
-        self.timer: Timer | None = instance.timer
-        self._trail = list(instance.trail)
-        self._choices = dict(instance.choices)
-        self._arrived = dict(instance.arrived)
-        self._held = list(instance.held)
-        self.before_pause = instance.before_pause
-        self.timer_before_pause = instance.timer_before_pause
-        self._sends: list[Send] = []
-        self._tells: list[Tell] = []
-        self._armed: Timer | None = None
-        self._notes: list[Note] = []
-
-    # -- looking -----------------------------------------------------------------------------------------------------
-
-    def standing(self) -> Instance:
-        return Instance(
-            self.status,
-            tuple(self._trail),
-            tuple(self._choices.items()),
-            self.timer,
-            tuple(self._arrived.items()),
-            tuple(self._held),
-            self.before_pause,
-            self.timer_before_pause,
-        )
-
-    @property
-    def awaited(self) -> tuple[StepRecord, Direction] | None:
-        return self.standing().awaited
-
-    def record(self, name: str) -> StepRecord | None:
-        return next((record for record in self._trail if record.name == name), None)
-
-    @property
-    def is_final(self) -> bool:
-        """Whether the pivot's command has been sent: from then on nothing is undone, unless the pivot is refused."""
-        return any(
-            isinstance(node, Step) and node.is_final
-            for node in (self.definition.parts[record.name] for record in self._trail)
-        )
-
-    def decision(self) -> Decision:
-        armed = self._armed if self._armed is not None and self._armed == self.timer else None
-        return Decision(self.standing(), tuple(self._sends), tuple(self._tells), armed, tuple(self._notes))
-
-    # -- noting ------------------------------------------------------------------------------------------------------
-
-    def note(
-        self,
-        kind: NoteKind,
-        step: str | None = None,
-        direction: Direction | None = None,
-        attempt: int | None = None,
-        sentence: str = "",
-    ) -> None:
-        self._notes.append(Note(kind, step, direction, attempt, sentence, self._before.status, self.status))
-
-    def ignore(self, what: Replied | Arrived, why: str) -> None:
-        if isinstance(what, Replied):
-            self.note("IGNORED", what.step, what.direction, what.attempt, f"{what.answer}: {why}")
-        else:
-            self.note("IGNORED", what.wait, sentence=why)
-
-    def hold(self, what: Replied | Arrived) -> None:
-        self._held.append(what)
-        step = what.step if isinstance(what, Replied) else what.wait
-        self.note("HELD", step, sentence="it acts when the saga is resumed")
-
-    def release_held(self) -> Sequence[Replied | Arrived]:
-        held, self._held = self._held, []
-        return held
 
     # -- going on ----------------------------------------------------------------------------------------------------
 
@@ -109,31 +36,24 @@ class Turn:
                 self._end("COMPLETED", "COMPLETED")
                 return
             if isinstance(node, Step):
-                self._trail.append(StepRecord(node.name, "AWAITED", 1, node.retry.attempts))
+                self._enter(StepRecord(node.name, "AWAITED", 1, node.retry.attempts))
                 self._send(node.name, "do", 1)
                 return
             if node.name not in self._arrived:
-                self._trail.append(StepRecord(node.name, "AWAITED"))
+                self._enter(StepRecord(node.name, "AWAITED"))
                 self.arm(Timer(node.name, "do", 0, "deadline", node.deadline))
                 return
-            self._trail.append(StepRecord(node.name, "DONE", result=self._arrived.pop(node.name)))
+            self._enter(StepRecord(node.name, "DONE", result=self._arrived.pop(node.name)))
             self.note("ARRIVED", node.name, sentence="it had come before it was waited for")
 
-    def done(self, record: StepRecord, attempt: int, result: Any) -> None:
-        self.note_done("DONE", record, attempt)
-        self.take_as_done(record, result)
-
-    def note_done(self, kind: NoteKind, record: StepRecord, attempt: int | None, sentence: str = "") -> None:
-        self.note(kind, record.name, "do", attempt, sentence)
-
-    def take_as_done(self, record: StepRecord, result: Any) -> None:
+    def take_as_done(
+        self, record: StepRecord, result: Any, kind: NoteKind, attempt: int | None = None, sentence: str = ""
+    ) -> None:
+        """It is done: a service said so, its event came, or somebody took it as done. A saga that was stuck goes on."""
         self._change(record, state="DONE", result=result)
         self.status, self.timer = "RUNNING", None
+        self.note(kind, record.name, "do", attempt, sentence)
         self.advance()
-
-    def arrival(self, record: StepRecord, result: Any) -> None:
-        self.note("ARRIVED", record.name)
-        self.take_as_done(record, result)
 
     def keep_arrival(self, event: Arrived) -> None:
         if event.wait in self._arrived:
@@ -143,18 +63,19 @@ class Turn:
         self.note("ARRIVED", event.wait, sentence="before it was waited for")
 
     def refused(self, record: StepRecord, attempt: int, why: str) -> None:
-        """Not done, so it needs no undo; those before it do."""
+        """Not done, so it needs no undo; those before it do. Behind the pivot nothing is undone, whatever comes."""
+        if self.definition.step(record.name).after_pivot:
+            self.note("REFUSED", record.name, "do", attempt, why)
+            self.outcome_unknown(record, f"{record.name} was refused, and is behind the pivot. {why}".strip())
+            return
         self._change(record, state="REFUSED")
         self.note("REFUSED", record.name, "do", attempt, why)
         self.compensate(f"{record.name} was refused. {why}".strip())
 
     def timed_out(self, record: StepRecord) -> None:
-        step = self.definition.step(record.name)
         self.note("TIMED_OUT", record.name, "do", record.attempt)
         if record.attempt < record.limit:
-            self._rest(
-                record.name, "do", record.attempt, step.retry.rest(min(record.attempt, step.retry.attempts - 1), HALF)
-            )
+            self._rest(record.name, "do", record.attempt, self.definition.step(record.name).retry)
         else:
             self.outcome_unknown(record, f"{record.name} did not answer any of {record.attempt} attempts.")
 
@@ -168,22 +89,20 @@ class Turn:
             self.compensate(why)
 
     def late(self, record: StepRecord) -> None:
-        wait = self.definition.parts[record.name]
-        assert isinstance(wait, Wait)
+        wait = self._wait(record)
         self.note("LATE", record.name)
+        if wait.tell is not None:
+            self.tell(Tell(step=record.name))
         if wait.when_late == "undo":
             self._change(record, state="LEFT")
             self.compensate(f"{record.name} did not come in time.")
-            return
-        if wait.tell is not None:
-            self._tells.append(Tell(step=record.name))
-        self.stuck(record.name, "do", f"{record.name} did not come in time.")
+        else:
+            self.stuck(record.name, "do", f"{record.name} did not come in time.")
 
     def wait_again(self, record: StepRecord) -> None:
-        wait = self.definition.parts[record.name]
-        assert isinstance(wait, Wait)
-        self.status = "RUNNING"
-        self.arm(Timer(record.name, "do", 0, "deadline", wait.deadline))
+        """Until the deadline once more. The count tells this timer from the one that has fired."""
+        again = self._change(record, attempt=record.attempt + 1)
+        self.arm(Timer(record.name, "do", again.attempt, "deadline", self._wait(record).deadline))
 
     # -- going back --------------------------------------------------------------------------------------------------
 
@@ -197,13 +116,12 @@ class Turn:
         self.note("COMPENSATING", sentence=why)
         self._undo_next()
 
-    def undone(self, record: StepRecord, attempt: int | None) -> None:
-        self.note("UNDONE", record.name, "undo", attempt)
-        self.take_as_undone(record)
-
-    def take_as_undone(self, record: StepRecord) -> None:
+    def take_as_undone(
+        self, record: StepRecord, kind: NoteKind, attempt: int | None = None, sentence: str = ""
+    ) -> None:
         self._change(record, state="UNDONE")
         self.status, self.timer = "COMPENSATING", None
+        self.note(kind, record.name, "undo", attempt, sentence)
         self._undo_next()
 
     def undo_timed_out(self, record: StepRecord) -> None:
@@ -211,10 +129,8 @@ class Turn:
         self.undo_failed(record, "It did not answer.")
 
     def undo_failed(self, record: StepRecord, why: str) -> None:
-        step = self.definition.step(record.name)
         if record.undo_attempt < record.undo_limit:
-            rest = step.undo_retry.rest(min(record.undo_attempt, step.undo_retry.attempts - 1), HALF)
-            self._rest(record.name, "undo", record.undo_attempt, rest)
+            self._rest(record.name, "undo", record.undo_attempt, self.definition.step(record.name).undo_retry)
         else:
             made = record.undo_attempt
             self.stuck(record.name, "undo", f"{record.name} could not be undone in {made} attempts. {why}".strip())
@@ -223,7 +139,7 @@ class Turn:
         self.timer = None
         self._end("STUCK", "STUCK", step, direction, why)
 
-    # -- commands and timers -----------------------------------------------------------------------------------------
+    # -- attempts ----------------------------------------------------------------------------------------------------
 
     def send_again(self, record: StepRecord, direction: Direction) -> None:
         """The next attempt; an operator's may be beyond those that the definition grants."""
@@ -242,15 +158,9 @@ class Turn:
             return self._change(record, limit=record.attempt + step.retry.attempts)
         return self._change(record, undo_limit=record.undo_attempt + step.undo_retry.attempts)
 
-    def arm(self, timer: Timer) -> None:
-        self.timer = self._armed = timer
-
-    def _send(self, step: str, direction: Direction, attempt: int) -> None:
-        self._sends.append(Send(step, direction, attempt))
-        self.note("SENT", step, direction, attempt)
-        self.arm(Timer(step, direction, attempt, "timeout", self.definition.step(step).timeout))
-
-    def _rest(self, step: str, direction: Direction, attempt: int, rest: timedelta | None) -> None:
+    def _rest(self, step: str, direction: Direction, attempt: int, retry: Retry) -> None:
+        # Beyond the attempts of the definition (an operator granted more) it rests as long as before the last of those.
+        rest = retry.rest(max(1, min(attempt, retry.attempts - 1)), HALF)
         self.arm(Timer(step, direction, attempt, "rest", rest or timedelta(seconds=1)))
 
     # -- the way through ---------------------------------------------------------------------------------------------
@@ -302,9 +212,9 @@ class Turn:
         self.status = status
         self.note(kind, step, direction, sentence=sentence)
         if status in self.definition.tells:
-            self._tells.append(Tell(status=status))
+            self.tell(Tell(status=status))
 
-    def _change(self, record: StepRecord, **changes: Any) -> StepRecord:
-        at = next(n for n, one in enumerate(self._trail) if one.name == record.name)
-        self._trail[at] = changed = replace(self._trail[at], **changes)
-        return changed
+    def _wait(self, record: StepRecord) -> Wait:
+        wait = self.definition.parts[record.name]
+        assert isinstance(wait, Wait)
+        return wait

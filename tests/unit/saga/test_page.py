@@ -1,0 +1,52 @@
+"""The page about sagas is run: its files are written as they stand there, and its tests pass."""
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+from typing import get_args
+
+import pytest
+
+from surefoot.saga import Status
+from surefoot.saga.stimulus import Verb
+from surefoot.testing.saga_kit import SagaKit
+
+PAGE = Path(__file__).parents[3] / "docs" / "sagas.md"
+TEXT = PAGE.read_text()
+BLOCK = re.compile(r"^```python\n(# (\w+\.py)\n.*?)^```$", re.MULTILINE | re.DOTALL)
+
+
+def test_every_python_block_is_a_file_of_its_own() -> None:
+    names = [name for _, name in BLOCK.findall(TEXT)]
+    assert len(names) == TEXT.count("```python") == len(set(names)) == 2
+
+
+def test_every_status_and_every_verb_is_explained() -> None:
+    assert sorted(re.findall(r"^\| `([A-Z]+)` \|", TEXT, re.MULTILINE)) == sorted(get_args(Status))
+    verbs = TEXT[TEXT.index("## What an operator can do") : TEXT.index("## Versions")]
+    assert re.findall(r"^\| ([a-z]+) \|", verbs, re.MULTILINE)[1:] == list(get_args(Verb))
+
+
+def test_everything_that_the_kit_offers_is_on_the_page() -> None:
+    offered = [name for name in vars(SagaKit) if not name.startswith("_")]
+    assert "given" in offered
+    assert [name for name in offered if f"`{name}" not in TEXT and f"kit.{name}" not in TEXT] == []
+
+
+@pytest.mark.slow
+def test_the_tests_on_the_page_pass(tmp_path: Path) -> None:
+    for text, name in BLOCK.findall(TEXT):
+        (tmp_path / name).write_text(text)
+    (tmp_path / "pytest.ini").write_text(
+        "[pytest]\nfilterwarnings = error\nasyncio_default_fixture_loop_scope = function\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider"],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert "5 passed" in done.stdout, done.stdout + done.stderr
