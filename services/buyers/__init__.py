@@ -1,0 +1,1 @@
+"""Simulated buyers and carriers: they open sessions, place orders (some click twice), give goods back, fetch them."""

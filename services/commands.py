@@ -1,0 +1,114 @@
+"""`surefoot services`: run the reference services, open their front doors, check their books."""
+
+from typing import Annotated
+
+import structlog
+import typer
+import uvicorn
+from rich.console import Console
+from rich.markup import escape
+
+from consumers.settings import ConsumerSettings
+from services.checks import money, stock
+from services.doors import front_doors
+from services.provider.command import provider
+from services.roster import CONSUMERS
+from services.runtime import ServicesRuntime
+from services.settings import SERVICES, Service, ServiceSettings
+from services.tables import create_tables
+from surefoot.commands.event_log import event_log
+from surefoot.commands.options import Database, Kafka, LogFormatOption, required_database
+from surefoot.commands.processes import MetricsPort, check_version, collect_rarely, serve_metrics
+from surefoot.commands.running import run, serve
+from surefoot.database.schema import DEFAULT_SCHEMA
+from surefoot.errors import ConfigurationError
+from surefoot.telemetry.logging import set_up_logging
+
+log = structlog.get_logger("surefoot.services")
+console = Console(highlight=False, soft_wrap=True)
+app = typer.Typer(no_args_is_help=True, help="The reference services: a shop that the platform's sagas drive.")
+
+
+@app.command("run")
+def run_services(
+    names: Annotated[
+        list[str] | None,
+        typer.Argument(help=f"Which: {', '.join(CONSUMERS)}. Without any: all of them.", metavar="SERVICE…"),
+    ] = None,
+    database: Database = None,
+    kafka: Kafka = None,
+    metrics_port: MetricsPort = None,
+    log_format: LogFormatOption = "text",
+) -> None:
+    """Run services in one process until Ctrl-C. Each keeps its data in the database, or in one of its own
+    (SUREFOOT_WAREHOUSE_DATABASE, …). Their tables are made if they are not there."""
+    set_up_logging(log_format)
+    url = required_database(database)
+    chosen = [service_of(name) for name in names or CONSUMERS]
+    if metrics_port is not None:
+        serve_metrics(metrics_port)
+    run(_run(chosen, url, kafka))
+
+
+async def _run(services: list[Service], url: str, kafka: str | None) -> None:
+    settings = ServiceSettings(database=url)
+    for service in services:
+        await check_version(settings.database_of(service), DEFAULT_SCHEMA)
+        await create_tables(settings.database_of(service), service)
+    collect_rarely()
+    async with event_log(kafka, url, DEFAULT_SCHEMA) as its_log:
+        runtime = ServicesRuntime(services, settings, its_log, ConsumerSettings())
+        log.info("services start", services=list(services))
+        await serve(runtime)
+    log.info("services stopped", services=list(services))
+
+
+@app.command()
+def doors(
+    database: Database = None,
+    port: Annotated[int, typer.Option(min=1, max=65535, help="The port to serve at.")] = 8000,
+    host: Annotated[str, typer.Option(help="The address to serve at. There is no access control.")] = "127.0.0.1",
+) -> None:
+    """Open the HTTP front doors of checkout, order and returns, at one address, until Ctrl-C."""
+    settings = ServiceSettings(database=required_database(database))
+    uvicorn.run(front_doors(settings), host=host, port=port, log_level="warning")
+
+
+app.command("provider")(provider)
+
+
+@app.command()
+def check(database: Database = None) -> None:
+    """Prove from the services' books that money and stock are conserved. Exit code 1 if they are not."""
+    settings = ServiceSettings(database=required_database(database))
+
+    async def both() -> list[str]:
+        found = [*await money.check(settings), *await stock.check(settings.database_of("warehouse"))]
+        return [str(finding) for finding in found]
+
+    found = run(both())
+    for line in found[:50]:
+        console.print(f"[red]✗[/] {escape(line)}")
+    if found:
+        raise typer.Exit(1)
+    console.print("[green]✓[/] Money and stock add up, to the cent and piece.")
+
+
+@app.command()
+def tables(database: Database = None) -> None:
+    """Make the tables of every service, where they are not there yet."""
+    settings = ServiceSettings(database=required_database(database))
+
+    async def make() -> None:
+        for service in SERVICES:
+            await create_tables(settings.database_of(service), service)
+
+    run(make())
+    console.print(f"[green]✓[/] The tables of {len(SERVICES)} services are there.")
+
+
+def service_of(name: str) -> Service:
+    for service in CONSUMERS:
+        if service == name:
+            return service
+    raise ConfigurationError(f"{name!r} is no service that runs by itself: choose from {', '.join(CONSUMERS)}.")

@@ -1,0 +1,92 @@
+"""The whole platform on this machine, one process of each kind: what `surefoot demo` and `surefoot up` run.
+
+platform = Platform(url, directory)
+await platform.prepare()
+await platform.start_all()
+…
+await platform.stop_all()
+"""
+
+import asyncio
+import socket
+from pathlib import Path
+
+from schemas import catalogue
+from services import children
+from services.children import Child
+from services.settings import SERVICES, ServiceSettings
+from services.tables import create_tables
+from surefoot.commands.event_log import event_log
+from surefoot.commands.topics import declared
+from surefoot.database.migrate import migrate
+from surefoot.database.schema import DEFAULT_SCHEMA
+
+PAYMENT = ("payment",)
+OTHERS = ("checkout", "order", "warehouse", "shipping", "returns", "notification", "flow")
+
+
+class Platform:
+    def __init__(
+        self,
+        url: str,
+        directory: Path,
+        *,
+        kafka: str | None = None,
+        environment: dict[str, str] | None = None,
+        provider: tuple[str, ...] = (),
+    ) -> None:
+        """`provider`: how the simulated provider behaves, as options of its command."""
+        self.url = url
+        self.settings = ServiceSettings(database=url)
+        self.running: dict[str, Child] = {}
+        self._directory = directory
+        self._kafka = kafka
+        self.provider_port = _free_port()
+        self._environment = {
+            "SUREFOOT_PAYMENT_PROVIDER_URL": f"http://127.0.0.1:{self.provider_port}",
+            **(environment or {}),
+        }
+        where = ("--database", url)
+        log = ("--kafka", kafka) if kafka else ()
+        self.commands: dict[str, tuple[str, ...]] = {
+            "provider": ("services", "provider", "--port", str(self.provider_port), *where, *provider),
+            "relay": ("relay", *where, *log),
+            "payment": ("services", "run", *PAYMENT, *where, *log),
+            "shop": ("services", "run", *OTHERS, *where, *log),
+            "orchestrator": ("orchestrate", *where, *log),
+        }
+
+    async def prepare(self) -> None:
+        """Tables and topics. Doing it again changes nothing."""
+        await migrate(self.url)
+        for service in SERVICES:
+            await create_tables(self.settings.database_of(service), service)
+        async with event_log(self._kafka, self.url, DEFAULT_SCHEMA) as log:
+            await log.create(declared(catalogue))
+
+    async def start(self, name: str) -> Child:
+        child = self.running[name] = await children.start(
+            name, *self.commands[name], log=self.log_of(name), environment=self._environment
+        )
+        return child
+
+    async def start_all(self) -> None:
+        for name in self.commands:
+            await self.start(name)
+
+    async def kill(self, name: str) -> None:
+        """As a power cut would; it is gone when this returns."""
+        self.running[name].kill()
+        await self.running[name].process.wait()
+
+    async def stop_all(self) -> None:
+        await asyncio.gather(*(child.stop() for child in self.running.values()))
+
+    def log_of(self, name: str) -> Path:
+        return self._directory / f"{name}.log"
+
+
+def _free_port() -> int:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        return int(taken.getsockname()[1])

@@ -1,0 +1,41 @@
+"""Which consumers each reference service runs, and what runs beside them."""
+
+import asyncio
+from collections.abc import Callable, Coroutine, Mapping, Sequence
+from typing import Any
+
+from services.checkout.consumer import checkout
+from services.flow.consumer import flow
+from services.notification.consumer import notification
+from services.order.choreography import order_choreography
+from services.order.consumer import order
+from services.payment.choreography import payment_choreography
+from services.payment.consumer import payment
+from services.returns.consumer import returns
+from services.settings import Service, ServiceSettings
+from services.shipping.consumer import shipping
+from services.warehouse.choreography import warehouse_choreography
+from services.warehouse.consumer import warehouse
+from services.warehouse.expiry import keep_expiring
+from surefoot.consumer import Consumer
+
+Beside = Callable[[asyncio.Event], Coroutine[Any, Any, None]]
+CONSUMERS: Mapping[Service, Sequence[Consumer]] = {
+    "checkout": [checkout],
+    "order": [order, order_choreography],
+    "payment": [payment, payment_choreography],
+    "warehouse": [warehouse, warehouse_choreography],
+    "shipping": [shipping],
+    "returns": [returns],
+    "notification": [notification],
+    "flow": [flow],
+}
+"""The provider is a process of its own, balances are a library: they consume nothing."""
+
+
+def beside(service: Service, settings: ServiceSettings) -> Sequence[Beside]:
+    """What runs as long as the service's consumers do."""
+    if service != "warehouse":
+        return []
+    url = settings.database_of("warehouse")
+    return [lambda stopping: keep_expiring(url, stopping, interval=settings.warehouse_expiry_interval)]
