@@ -22,6 +22,11 @@ class OrchestratorSettings(BaseSettings):
         description="Silence counts if everything flowed within this time after a timer was due; else its clock starts "
         "anew.",
     )
+    longest_decision: timedelta = Field(
+        timedelta(seconds=10),
+        description="The database ends a transaction of timers that takes longer: a frozen orchestrator keeps no saga "
+        "from the others.",
+    )
     history_retention: timedelta = Field(
         timedelta(days=90), description="How long ended sagas and their history are kept."
     )

@@ -83,14 +83,19 @@ class Statements:
         self.still_due = f"""
             SELECT saga_id::text, step, direction, attempt, kind FROM {timers}
             WHERE saga_id = ANY ($1::uuid[]) AND fires_at <= now()"""
+        # Whatever is locked is being decided on, or held by somebody frozen: nobody's clock waits for that.
         self.look_again = f"""
-            UPDATE {timers} t SET fires_at = n.fires_at
-            FROM unnest($1::uuid[], $2::text[], $3::text[], $4::int[], $5::text[], $6::timestamptz[])
-                 AS n(saga_id, step, direction, attempt, kind, fires_at)
-            WHERE t.saga_id = n.saga_id AND t.step = n.step AND t.direction = n.direction AND t.attempt = n.attempt
-              AND t.kind = n.kind AND t.fires_at <= now()"""
-        self.start_anew = f"UPDATE {timers} SET fires_at = now() + after WHERE kind = 'timeout'"
-        self.start_overdue_anew = f"{self.start_anew} AND fires_at <= now()"
+            WITH free AS (
+                SELECT t.saga_id, n.fires_at FROM {timers} t
+                JOIN unnest($1::uuid[], $2::text[], $3::text[], $4::int[], $5::text[], $6::timestamptz[])
+                     AS n(saga_id, step, direction, attempt, kind, fires_at) USING (saga_id, step, direction, attempt, kind)
+                WHERE t.fires_at <= now() FOR UPDATE OF t SKIP LOCKED)
+            UPDATE {timers} t SET fires_at = free.fires_at FROM free WHERE t.saga_id = free.saga_id"""
+        anew = f"""
+            WITH free AS (SELECT saga_id FROM {timers} WHERE {{}} FOR UPDATE SKIP LOCKED)
+            UPDATE {timers} t SET fires_at = now() + after FROM free WHERE t.saga_id = free.saga_id"""
+        self.start_anew = anew.format("kind = 'timeout'")
+        self.start_overdue_anew = anew.format("kind = 'timeout' AND fires_at <= now()")
         self.drop_timers = f"DELETE FROM {timers} WHERE saga_id = ANY ($1::uuid[])"
 
     def _definitions(self, schema: str) -> None:

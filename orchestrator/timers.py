@@ -59,7 +59,7 @@ class Timers:
                     self._url,
                     name="surefoot saga timers",
                     lock_timeout=timedelta(seconds=5),
-                    transaction_timeout=timedelta(seconds=30),
+                    transaction_timeout=self._settings.longest_decision,
                     command_timeout=timedelta(seconds=30),
                 )
                 try:

@@ -39,10 +39,10 @@ async def operate(
 
 def decision(what: str, *, by: str, reason: str) -> str:
     """What is kept with the row: when, what, who (you, unless `by` says somebody else) and why."""
-    return f"{datetime.now(UTC):%Y-%m-%dT%H:%M:%SZ} {what} by {by.strip() or _user()}: {reason.strip()}"
+    return f"{datetime.now(UTC):%Y-%m-%dT%H:%M:%SZ} {what} by {by.strip() or user()}: {reason.strip()}"
 
 
-def _user() -> str:
+def user() -> str:
     try:
         return getpass.getuser()
     except (KeyError, OSError):  # a container whose user has no name

@@ -3,13 +3,13 @@ with a sentence.
 """
 
 from collections.abc import Callable
-from typing import assert_never
+from typing import TypeGuard, assert_never
 
 from surefoot.errors import SurefootError
 from surefoot.events.commands import Direction
 from surefoot.saga.instance import ENDED, StepRecord
 from surefoot.saga.parts import Step
-from surefoot.saga.stimulus import Operated, Stimulus
+from surefoot.saga.stimulus import Arrived, Operated, Replied, Stimulus
 from surefoot.saga.turn import Turn
 
 
@@ -59,13 +59,14 @@ def pause(turn: Turn, asked: Operated) -> None:
 
 
 def resume(turn: Turn, asked: Operated, take: Take) -> None:
-    """Replies that came meanwhile act first; if none of them moved the saga, its timer starts anew."""
+    """Replies that came meanwhile act first, and of those the ones that say what was done before the ones that do not
+    know; if none of them moved the saga, its timer starts anew."""
     assert turn.before_pause is not None
     turn.status, timer = turn.before_pause, turn.timer_before_pause
     turn.before_pause = turn.timer_before_pause = None
     turn.timer = timer
     turn.note("RESUMED", sentence=signed(asked))
-    for stimulus in turn.release_held():
+    for stimulus in sorted(turn.release_held(), key=knows_nothing):
         take(turn, stimulus)
     if timer is not None and turn.timer is timer:
         turn.arm(timer)
@@ -98,7 +99,7 @@ def skip(turn: Turn, asked: Operated, record: StepRecord, direction: Direction) 
 
 def compensate(turn: Turn, asked: Operated, record: StepRecord, direction: Direction, take: Take) -> None:
     """Undo everything now. Also while it is paused: to resume first could let a reply that is held send the pivot. What
-    is held comes too late then, whatever it says: the step awaited is undone, done or not."""
+    is held comes too late then: the step awaited is undone, done or not; unless it was refused."""
     if direction == "undo":
         raise NotNow("The saga is being undone already.")
     if turn.is_final:
@@ -106,10 +107,29 @@ def compensate(turn: Turn, asked: Operated, record: StepRecord, direction: Direc
             "The saga is past its point of no return: finish it by retry or skip, it cannot be undone any more."
         )
     turn.before_pause = turn.timer_before_pause = None
-    turn.give_up(record)
+    held = turn.release_held()
+    refusal = next((one for one in held if is_refusal(one, record)), None)
+    if refusal is None:
+        turn.give_up(record)
+    else:
+        turn.take_as_refused(record, refusal.attempt, refusal.why)
     turn.compensate(f"An operator decided it. {signed(asked)}")
-    for stimulus in turn.release_held():
-        take(turn, stimulus)
+    for stimulus in held:
+        if stimulus is not refusal:
+            take(turn, stimulus)
+
+
+def knows_nothing(stimulus: Replied | Arrived) -> bool:
+    return isinstance(stimulus, Replied) and stimulus.answer == "failed"
+
+
+def is_refusal(stimulus: Replied | Arrived, record: StepRecord) -> TypeGuard[Replied]:
+    """Of the step awaited: it was not done, whatever other attempts have come to."""
+    return (
+        isinstance(stimulus, Replied)
+        and (stimulus.step, stimulus.direction, stimulus.answer) == (record.name, "do", "refused")
+        and 1 <= stimulus.attempt <= record.attempt
+    )
 
 
 def signed(asked: Operated) -> str:

@@ -68,9 +68,12 @@ class Turn(Sheet):
             self.note("REFUSED", record.name, "do", attempt, why)
             self.outcome_unknown(record, f"{record.name} was refused, and is behind the pivot. {why}".strip())
             return
+        self.take_as_refused(record, attempt, why)
+        self.compensate(f"{record.name} was refused. {why}".strip())
+
+    def take_as_refused(self, record: StepRecord, attempt: int, why: str) -> None:
         self._change(record, state="REFUSED")
         self.note("REFUSED", record.name, "do", attempt, why)
-        self.compensate(f"{record.name} was refused. {why}".strip())
 
     def timed_out(self, record: StepRecord) -> None:
         self.note("TIMED_OUT", record.name, "do", record.attempt)

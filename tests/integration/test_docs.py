@@ -25,6 +25,7 @@ from surefoot.events import Topic
 from surefoot.log.kafka_settings import KafkaSettings
 from surefoot.log.log_settings import LogSettings
 from surefoot.log.postgres import PostgresLog
+from tests.integration.orchestrator.saga_ground import place_examples
 from tests.relaying import relay_running
 from tests.waiting import eventually
 
@@ -41,7 +42,7 @@ METRICS = [
 ]
 FIRST_PAGE = ROOT / "docs" / "first-event.md"
 CONSUMER_PAGE = ROOT / "docs" / "first-consumer.md"
-UNTIL_STOPPED = {"relay", "consume", "statistics", "up", "demo"}
+UNTIL_STOPPED = {"serve", "orchestrate", "relay", "consume", "statistics", "up", "demo"}
 FINDS_PROBLEMS = {"doctor", "check"}  # these exit with 1 when they find something, as they may in the examples
 BLOCK = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 
@@ -79,7 +80,7 @@ def parse(arguments: list[str]) -> None:
 
 def is_runnable(arguments: list[str]) -> bool:
     follows = arguments[0] == "tail" and "--no-follow" not in arguments
-    return arguments[0] not in UNTIL_STOPPED and "--kafka" not in arguments and not follows
+    return not UNTIL_STOPPED & set(arguments[:2]) and "--kafka" not in arguments and not follows
 
 
 def run(arguments: list[str], *, cwd: Path, url: str) -> subprocess.CompletedProcess[str]:
@@ -117,7 +118,8 @@ def write(text: str, directory: Path) -> str:
 
 @pytest.fixture
 def busy_database_url(database_url: str) -> str:
-    """A database with topics, and the FAILED row and the dead event that the examples speak of."""
+    """A database with topics, and the FAILED row, the dead event and the sagas that the examples speak of."""
+    asyncio.run(place_examples(database_url))
     with psycopg.connect(database_url, autocommit=True) as connection:
         connection.execute(
             """INSERT INTO surefoot.outbox_events

@@ -1,0 +1,146 @@
+"""The read API: sagas over HTTP, for pages and programs. It reads the tables and changes nothing.
+
+Every answer comes from one read-only transaction. Errors are application/problem+json with a sentence. It has no access
+control of its own: whoever reaches it reads everything, the sagas' contexts too.
+"""
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Annotated
+from uuid import UUID
+
+from fastapi import APIRouter, Depends, FastAPI, Path, Query, Request
+from pydantic import BaseModel, ConfigDict, Field
+
+from orchestrator.looking import Looking, Wanted
+from orchestrator.problems import PROBLEMS, NoSuchSaga, answer_with_problems
+from orchestrator.views import HistoryLine, SagaLine, SagaView, StepCount, View
+from surefoot.database.connection import Pool, create_pool
+from surefoot.database.schema import DEFAULT_SCHEMA, checked_schema
+from surefoot.saga.instance import Status
+
+MOST = 200
+CONNECTIONS = 8
+STATEMENT_TIMEOUT_S = 10
+READ_ONLY = f"""SET TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY;
+    SET LOCAL statement_timeout = '{STATEMENT_TIMEOUT_S}s'"""
+
+
+class Asked(BaseModel):
+    """What a page of sagas is asked for by. A parameter that is not known is refused, not passed over."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    status: Status | None = Field(None, description="Only of this status.")
+    type: str | None = Field(None, description="Only of this name.")
+    entity: str | None = Field(None, description="Only those about this: an order, a return.")
+    step: str | None = Field(None, description="Only those that wait for this step.")
+    after: UUID | None = Field(None, description="Behind this saga: `next` of the page before.")
+    limit: int = Field(50, ge=1, le=MOST, description="Most sagas on the page.")
+
+
+class AskedHistory(BaseModel):
+    model_config = ConfigDict(extra="forbid")
+
+    after: int = Field(0, ge=0, lt=2**63, description="Behind this line: `next` of the page before.")
+    limit: int = Field(MOST, ge=1, le=MOST, description="Most lines on the page.")
+
+
+class SagaPage(View):
+    """Sagas, newest first."""
+
+    sagas: list[SagaLine]
+    next: UUID | None = Field(description="Ask for the next page with this as `after`; null on the last one.")
+
+
+class HistoryPage(View):
+    """What happened to a saga, in order."""
+
+    lines: list[HistoryLine]
+    next: int | None = Field(description="Ask for the next page with this as `after`; null on the last one.")
+
+
+class Summary(View):
+    """Sagas under way, by what they wait for."""
+
+    steps: list[StepCount]
+
+
+class Health(View):
+    status: str = Field(description="ok")
+
+
+async def _looking(request: Request) -> AsyncIterator[Looking]:
+    pool: Pool = request.app.state.pool
+    async with pool.acquire() as connection, connection.transaction():
+        await connection.execute(READ_ONLY)
+        yield Looking(connection, request.app.state.schema)
+
+
+Look = Annotated[Looking, Depends(_looking, scope="function")]
+SagaId = Annotated[UUID, Path(description="The saga's id.")]
+router = APIRouter(responses=PROBLEMS)
+
+
+@router.get("/sagas", summary="Sagas, page by page", tags=["sagas"])
+async def sagas(asked: Annotated[Asked, Query()], looking: Look) -> SagaPage:
+    """Newest first. Pages are stable: sagas that begin meanwhile come before the first page, never in between."""
+    wanted = Wanted(asked.status, asked.type, asked.step, asked.entity)
+    found = await looking.page(wanted, asked.after, asked.limit + 1)
+    page = found[: asked.limit]
+    return SagaPage(sagas=page, next=page[-1].saga_id if len(found) > len(page) else None)
+
+
+@router.get("/sagas/summary", summary="How many wait for what", tags=["sagas"])
+async def summary(looking: Look) -> Summary:
+    """Sagas under way by type, status and step, and since when the longest of each has not changed."""
+    return Summary(steps=await looking.summary())
+
+
+@router.get("/sagas/{saga_id}", summary="One saga", tags=["sagas"])
+async def saga(saga_id: SagaId, looking: Look) -> SagaView:
+    """Where it stands: its steps with their attempts and results, its clock, what it was started with."""
+    found = await looking.get(saga_id)
+    if found is None:
+        raise NoSuchSaga(saga_id)
+    return found
+
+
+@router.get("/sagas/{saga_id}/history", summary="What happened to it", tags=["sagas"])
+async def history(saga_id: SagaId, asked: Annotated[AskedHistory, Query()], looking: Look) -> HistoryPage:
+    """Every decision, reply, timer and operator's word, in the order in which they came."""
+    if await looking.get(saga_id) is None:
+        raise NoSuchSaga(saga_id)
+    found = await looking.history(saga_id, after=asked.after, limit=asked.limit + 1)
+    page = found[: asked.limit]
+    return HistoryPage(lines=page, next=page[-1].id if len(found) > len(page) else None)
+
+
+@router.get("/healthz", summary="Whether it can answer", tags=["health"])
+async def healthz(looking: Look) -> Health:
+    """200 if the database answers and has the sagas' tables; else 503."""
+    await looking.page(Wanted(), None, 1)
+    return Health(status="ok")
+
+
+def api(url: str, schema: str = DEFAULT_SCHEMA) -> FastAPI:
+    """The application. Its connections are opened when it starts and closed when it ends."""
+
+    @asynccontextmanager
+    async def lifespan(app: FastAPI) -> AsyncIterator[None]:
+        pool = app.state.pool = await create_pool(url, name="surefoot saga api", size=CONNECTIONS)
+        try:
+            yield
+        finally:
+            await pool.close()
+
+    app = FastAPI(
+        title="Surefoot sagas",
+        summary="Where sagas stand, and what has happened to them. Read only.",
+        version="1",
+        lifespan=lifespan,
+    )
+    app.state.schema = checked_schema(schema)
+    app.include_router(router)
+    answer_with_problems(app, url)
+    return app
