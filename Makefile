@@ -20,10 +20,10 @@ $(READY): pyproject.toml constraints.txt
 
 install: $(READY) ## Install everything into .venv
 
-demo: $(READY) ## Watch events flow on the embedded database; ends by itself
+demo: $(READY) ## Watch events and sagas on the embedded database; ends by itself
 	@$(BIN)/surefoot demo
 
-up: $(READY) ## Run the platform on the embedded database until Ctrl-C
+up: $(READY) ## Run the whole platform on the embedded database until Ctrl-C
 	@$(BIN)/surefoot up
 
 test: $(READY) ## Every test, on real Postgres and real Kafka

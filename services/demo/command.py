@@ -1,8 +1,8 @@
-"""`surefoot demo`: the main job, on this machine alone, in about half a minute.
+"""`surefoot demo`: the main job, on this machine alone, in two acts and about two minutes.
 
-Services commit rows with events, relays publish them, consumers act on them; a relay and a consumer are killed on the
-way, and one event cannot be handled. A reader prints what arrives. At the end Postgres's own commit order is compared
-with what lies in the log, and the effects are counted.
+First act: services commit rows with events, relays publish them, consumers act on them; a relay and a consumer are
+killed on the way, and one event cannot be handled. A reader prints what arrives. At the end Postgres's own commit order
+is compared with what lies in the log, and the effects are counted. Second act: sagas (`services.demo.sagas`).
 """
 
 import asyncio
@@ -22,6 +22,7 @@ from sqlalchemy.ext.asyncio import create_async_engine
 from schemas import catalogue
 from services import children
 from services.demo.outcome import Outcome
+from services.demo.sagas import play, show
 from services.demo.shop import Shop
 from services.demo.trouble import Trouble
 from services.demo.watch import Watch
@@ -29,7 +30,7 @@ from surefoot.commands.event_log import event_log
 from surefoot.commands.running import run
 from surefoot.commands.tail import line_of
 from surefoot.commands.topics import declared
-from surefoot.database.connection import sqlalchemy_url
+from surefoot.database.connection import connect, sqlalchemy_url
 from surefoot.database.embedded import EmbeddedPostgres
 from surefoot.database.migrate import migrate
 from surefoot.database.schema import DEFAULT_SCHEMA
@@ -60,21 +61,43 @@ class Size:
 
 
 def demo(
-    orders: Annotated[int, typer.Option(min=1, max=100_000, help="Orders to take; each is five events.")] = 600,
-    relays: Annotated[int, typer.Option(min=2, max=8, help="Relays to start; one is killed on the way.")] = 3,
+    orders: Annotated[
+        int, typer.Option(min=1, max=100_000, help="First act: orders to take; each is five events.")
+    ] = 600,
+    relays: Annotated[
+        int, typer.Option(min=2, max=8, help="First act: relays to start; one is killed on the way.")
+    ] = 3,
+    sagas: Annotated[
+        int, typer.Option(min=0, max=100_000, help="Second act: orders that buyers place. 0 leaves it out.")
+    ] = 300,
 ) -> None:
-    """Watch events flow on an embedded database: nothing is lost, doubled or out of order. Ends by itself."""
+    """Watch events flow, then sagas, on an embedded database: nothing is lost, doubled or out of order, and money and
+    stock add up. Ends by itself; the exit code is 0 if all of it held."""
     directory = Path(tempfile.mkdtemp(prefix="surefoot-demo-"))
     directory.chmod(0o755)  # Postgres will not run as root, and the user it runs as has to get in
-    server = EmbeddedPostgres(directory, options={"track_commit_timestamp": "on"})
+    server = EmbeddedPostgres(directory, options={"track_commit_timestamp": "on", "max_connections": "300"})
     try:
         console.print("Starting an embedded PostgreSQL and making the tables and topics …")
         url = server.start()
+        console.rule("First act: events")
         well = run(_run(url, directory, Size(orders, relays)))
+        if sagas:
+            console.rule("Second act: sagas")
+            well = run(_second_act(url, directory, sagas)) and well
     finally:
         server.stop()
         shutil.rmtree(directory, ignore_errors=True)
     raise typer.Exit(0 if well else 1)
+
+
+async def _second_act(url: str, directory: Path, orders: int) -> bool:
+    """In a database of its own: nothing of the first act is in its books."""
+    connection = await connect(url, name="surefoot demo")
+    await connection.execute("CREATE DATABASE sagas")
+    await connection.close()
+    ended = await play(url.rpartition("/")[0] + "/sagas", directory, orders, console)
+    show(ended, console)
+    return ended.is_well
 
 
 async def _run(url: str, directory: Path, size: Size) -> bool:

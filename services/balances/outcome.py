@@ -1,0 +1,107 @@
+"""What can become of a change of a balance, and what an error of the database says about it. Pure."""
+
+from dataclasses import dataclass
+from typing import Literal
+
+from surefoot.consumer.failures import causes, sqlstate_of
+from surefoot.errors import SurefootError
+from surefoot.events import Money
+from surefoot.events.money import CurrencyMismatch
+
+Reason = Literal["INSUFFICIENT", "CAP_EXCEEDED", "CONFLICT", "THROTTLED"]
+"""INSUFFICIENT: there is less than that. CAP_EXCEEDED: there would be more than the account may hold. CONFLICT:
+somebody else changed the same at the same time. THROTTLED: too many want it, or the database has no room."""
+RETRIABLE: frozenset[Reason] = frozenset({"CONFLICT", "THROTTLED"})
+"""The other two are answers, and stay the same until somebody moves money."""
+
+_CONFLICTS = ("40P01", "40001")
+"""Deadlock, serialization failure."""
+_THROTTLES = ("55P03", "57014")
+"""A lock not had in time, a statement that took too long."""
+_NO_ROOM = "53"
+"""The class of too many connections, out of memory, disk full."""
+
+
+@dataclass(frozen=True, slots=True)
+class Done:
+    """It was changed, by this call or by an earlier one of the same operation."""
+
+    balance: Money
+    """Right after the change; in a transfer, of the account that gave."""
+
+
+@dataclass(frozen=True, slots=True)
+class Refused:
+    """Nothing was changed."""
+
+    reason: Reason
+
+    @property
+    def is_retriable(self) -> bool:
+        return self.reason in RETRIABLE
+
+
+Outcome = Done | Refused
+
+
+class UnknownAccount(SurefootError):
+    """There is no such account: open it first."""
+
+
+class AccountFrozen(SurefootError):
+    """The account is frozen: nothing is changed until it is released."""
+
+
+class Overtaken(SurefootError):
+    """The balance was changed by somebody else between the look and the change: try the transaction again."""
+
+
+class InvalidMove(SurefootError):
+    """The change makes no sense as it was asked for."""
+
+
+class OperationReused(SurefootError):
+    """The operation's id was used for another change: each needs an id of its own."""
+
+
+@dataclass(frozen=True, slots=True)
+class Account:
+    account_id: str
+    currency: str
+    balance: int
+    """In minor units."""
+    cap: int | None
+    frozen: bool
+
+
+def refusal(amount: Money, source: Account | None, target: Account | None) -> Reason | None:
+    """Why this cannot be moved; None if it can. Raises where no change of a balance would help."""
+    for account in (source, target):
+        if account is None:
+            continue
+        if account.currency != amount.currency:
+            raise CurrencyMismatch(
+                f"The account {account.account_id} is in {account.currency}, and {amount} is not: convert it first."
+            )
+        if account.frozen:
+            raise AccountFrozen(f"The account {account.account_id} is frozen: nothing is changed until it is released.")
+    if source is not None and source.balance < amount.minor_units:
+        return "INSUFFICIENT"
+    if target is not None and target.cap is not None and target.balance + amount.minor_units > target.cap:
+        return "CAP_EXCEEDED"
+    return None
+
+
+def reason_of(error: BaseException) -> Reason | None:
+    """Why the database did not change anything, if trying again can help; None if it cannot."""
+    state = sqlstate_of(error)
+    if isinstance(error, Overtaken) or state in _CONFLICTS:
+        return "CONFLICT"
+    if state in _THROTTLES or state.startswith(_NO_ROOM):
+        return "THROTTLED"
+    # The pool's own error has no code: all of its connections are in use.
+    from_pool = any(
+        type(cause).__module__.startswith("sqlalchemy") and type(cause).__name__ == "TimeoutError"
+        for cause in causes(error)
+    )
+    return "THROTTLED" if from_pool else None

@@ -1,0 +1,1 @@
+"""Proofs over what the services have left in their tables. A finding is a sentence; none means that all adds up."""

@@ -1,0 +1,174 @@
+"""Money adds up, to the minor unit: what the provider has taken and kept is what the orders under way cost.
+
+Pure functions over the books of the order service, the payment service and the provider; `check()` reads them and runs
+all. They know nothing of how any of them works. To be run when the services have come to rest.
+"""
+
+from collections import Counter, defaultdict
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Literal
+
+from services.checks.money_books import Books, Charge, read_books
+from services.settings import ServiceSettings
+
+__all__ = ["Finding", "check", "findings"]
+
+Violation = Literal[
+    "charged_twice",
+    "unpaid",
+    "not_given_back",
+    "kept_for_nothing",
+    "ledger",
+    "disagreement",
+    "unfinished",
+    "unbalanced",
+]
+"""charged_twice: the provider has taken an order's money more than once. unpaid: an order is being processed, and what
+was kept for it is not what it costs. not_given_back: an order was cancelled, and money of it was kept.
+kept_for_nothing: money was kept that no order knows of. ledger: the provider's own books do not add up. disagreement:
+the payment service and the provider say different things. unfinished: something was begun, and never answered.
+unbalanced: the sums differ."""
+DELIVERED = ("PAID", "PROCESSING")
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    violation: Violation
+    sentence: str
+
+
+async def check(settings: ServiceSettings) -> list[Finding]:
+    return findings(await read_books(settings))
+
+
+def findings(books: Books) -> list[Finding]:
+    return [
+        *charged_twice(books),
+        *orders_and_charges(books),
+        *ledger(books),
+        *disagreement(books),
+        *unfinished(books),
+        *unbalanced(books),
+    ]
+
+
+def charged_twice(books: Books) -> list[Finding]:
+    """Money is taken for an order once at most, even if it was given back in between."""
+    charges = Counter(charge.order_id for charge in books.charges if charge.taken)
+    return [
+        Finding("charged_twice", f"order {order_id} was charged {times} times")
+        for order_id, times in charges.items()
+        if times > 1
+    ]
+
+
+def orders_and_charges(books: Books) -> Iterable[Finding]:
+    """For each order: what was kept is what it costs, less what its returns gave back; nothing if it was cancelled."""
+    kept = _kept(books.charges)
+    returned = _returned(books)
+    orders = {order.order_id: order for order in books.orders}
+    for order in books.orders:
+        has = kept.get((order.order_id, order.currency), 0)
+        if order.status in DELIVERED:
+            costs = order.total - returned.get((order.order_id, order.currency), 0)
+            if has != costs:
+                yield Finding("unpaid", f"order {order.order_id} is {order.status}, costs {costs}, and {has} was kept")
+        elif order.status == "CANCELLED" and has:
+            yield Finding("not_given_back", f"order {order.order_id} was cancelled, and {has} was kept")
+        elif has:
+            yield Finding("unfinished", f"order {order.order_id} is {order.status}, and {has} was kept")
+    for (order_id, currency), has in kept.items():
+        known = orders.get(order_id)
+        if has and (known is None or known.currency != currency):
+            yield Finding("kept_for_nothing", f"{has} {currency} was kept for {order_id}, which is no order in it")
+
+
+def ledger(books: Books) -> Iterable[Finding]:
+    """The provider itself: what a charge says was given back is what was, and not more than was taken."""
+    sums: dict[str, int] = defaultdict(int)
+    for refund in books.given_back:
+        sums[refund.charge_id] += refund.amount
+    for charge in books.charges:
+        given_back = sums.pop(charge.charge_id, 0) if charge.charge_id else 0
+        if given_back != charge.refunded:
+            yield Finding("ledger", f"charge {charge.key} says {charge.refunded} was given back, and {given_back} was")
+        if charge.kept < 0:
+            yield Finding("ledger", f"charge {charge.key} took {charge.taken} and gave back {charge.refunded}")
+        if charge.status == "VOIDED" and charge.kept:
+            yield Finding("ledger", f"charge {charge.key} was voided, and {charge.kept} of it was kept")
+    for charge_id in sums:
+        yield Finding("ledger", f"money was given back from {charge_id}, which is no charge")
+
+
+def disagreement(books: Books) -> Iterable[Finding]:
+    """Charge by charge and refund by refund, both sides know the same."""
+    ours = {payment.charge_id: payment for payment in books.payments if payment.charge_id is not None}
+    theirs = {charge.charge_id: charge for charge in books.charges if charge.charge_id is not None and charge.taken}
+    for charge_id in ours.keys() - theirs.keys():
+        payment = ours[charge_id]
+        yield Finding("disagreement", f"payment {payment.payment_id} has charge {charge_id}, which took no money")
+    for charge_id, charge in theirs.items():
+        known = ours.get(charge_id)
+        if known is None:
+            yield Finding("disagreement", f"charge {charge_id} of {charge.order_id} is in nobody's payments")
+            continue
+        mine = (known.order_id, known.amount, known.refunded, known.currency)
+        other = (charge.order_id, charge.amount, charge.refunded, charge.currency)
+        if mine != other:
+            yield Finding(
+                "disagreement",
+                f"payment {known.payment_id} (order, amount, refunded, currency) is {mine}, the provider has {other}",
+            )
+    yield from _refunds_disagree(books)
+
+
+def _refunds_disagree(books: Books) -> Iterable[Finding]:
+    ours = {one.refund_request_id: one.amount for one in books.refunds if one.status == "REFUNDED"}
+    theirs = {one.refund_request_id: one.amount for one in books.given_back}
+    for request_id in sorted(ours.keys() | theirs.keys()):
+        mine, other = ours.get(request_id), theirs.get(request_id)
+        if mine != other:
+            yield Finding("disagreement", f"refund {request_id} is {mine} here and {other} at the provider")
+
+
+def unfinished(books: Books) -> Iterable[Finding]:
+    """Nothing is left that was asked for and never answered."""
+    for payment in books.payments:
+        if payment.status == "PENDING":
+            yield Finding("unfinished", f"payment {payment.payment_id} of {payment.order_id} was never answered")
+    for refund in books.refunds:
+        if refund.status == "PENDING":
+            yield Finding("unfinished", f"refund {refund.refund_request_id} was never answered")
+
+
+def unbalanced(books: Books) -> Iterable[Finding]:
+    """The sums, from one end to the other: taken less given back = cost of what is delivered less returns' refunds."""
+    returned = _returned(books)
+    balance: Counter[str] = Counter()
+    for charge in books.charges:
+        balance[charge.currency or ""] += charge.kept
+    for order in books.orders:
+        if order.status in DELIVERED:
+            balance[order.currency] -= order.total - returned.get((order.order_id, order.currency), 0)
+    for currency, off in balance.items():
+        if off:
+            yield Finding("unbalanced", f"{off} minor units of {currency} more were kept than what was delivered costs")
+
+
+def _kept(charges: Iterable[Charge]) -> dict[tuple[str, str], int]:
+    kept: dict[tuple[str, str], int] = defaultdict(int)
+    for charge in charges:
+        if charge.order_id is not None and charge.currency is not None:
+            kept[charge.order_id, charge.currency] += charge.kept
+    return kept
+
+
+def _returned(books: Books) -> dict[tuple[str, str], int]:
+    """By order and currency, what its returns gave back."""
+    order_of = {payment.payment_id: payment.order_id for payment in books.payments}
+    returned: dict[tuple[str, str], int] = defaultdict(int)
+    for refund in books.refunds:
+        if refund.return_id is not None and refund.status == "REFUNDED":
+            returned[order_of.get(refund.payment_id, ""), refund.currency] += refund.amount
+    return returned

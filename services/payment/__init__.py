@@ -1,0 +1,1 @@
+"""The payment service: takes money for orders through a gateway, and gives it back."""

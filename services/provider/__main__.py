@@ -1,0 +1,3 @@
+from services.provider.command import main
+
+main()

@@ -1,0 +1,254 @@
+"""The HTTP front doors of checkout, order and returns: what they answer, and what they refuse with a sentence."""
+
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from typing import Any
+
+import asyncpg
+import httpx
+import pytest
+from fastapi import FastAPI
+from sqlalchemy.ext.asyncio import AsyncEngine, AsyncSession
+
+from schemas.order import OrderConfirmed, OrderPendingPayment
+from schemas.returns import ReturnAborted, ReturnEscalated, ReturnFinished
+from schemas.warehouse import StockHeld, StockHoldExpired, StockHoldRejected
+from services.checkout import http as checkout_door
+from services.checkout.consumer import checkout
+from services.order import http as order_door
+from services.order import orders
+from services.returns import http as returns_door
+from services.returns.consumer import returns
+from services.settings import ServiceSettings
+from surefoot.consumer import Consumer
+from surefoot.events import EventData, Money
+from surefoot.testing.consumer_kit import ConsumerKit
+from tests.integration.services.goods import HOME, flows, goods, lines, published
+from tests.integration.services.test_orders import create
+
+pytestmark = pytest.mark.slow  # many of them, each with a database of its own
+
+PRICE = {"minor_units": 1000, "currency": "EUR"}
+WISH: dict[str, Any] = {
+    "customer_id": "c-1",
+    "lines": [{"sku": "table", "quantity": 2, "unit_price": PRICE}],
+    "ship_to": HOME.model_dump(),
+    "mode": "choreographed",
+}
+
+
+@asynccontextmanager
+async def open_door(app: Callable[[ServiceSettings], FastAPI], url: str) -> AsyncIterator[httpx.AsyncClient]:
+    door = app(ServiceSettings(database=url))
+    # An error in a handler is answered, as a server would; the transport would raise it in the test instead.
+    transport = httpx.ASGITransport(door, raise_app_exceptions=False)
+    async with door.router.lifespan_context(door):
+        async with httpx.AsyncClient(transport=transport, base_url="http://door") as client:
+            yield client
+
+
+async def learn(engine: AsyncEngine, consumer: Consumer, *told: EventData) -> None:
+    """Let a consumer have these events."""
+    async with AsyncSession(engine) as session, session.begin():
+        kit = ConsumerKit(consumer, session=session)
+        await kit.deliver(*told)
+        assert not kit.dead, kit.dead
+        assert not kit.parked, kit
+
+
+def assert_problem(answer: httpx.Response, status: int, reason: str, words: str) -> None:
+    assert answer.status_code == status, answer.text
+    assert answer.headers["content-type"] == "application/problem+json"
+    assert answer.json()["reason"] == reason
+    assert words in answer.json()["detail"]
+
+
+@pytest.fixture
+async def shop_front(shop_url: str) -> AsyncIterator[httpx.AsyncClient]:
+    async with open_door(checkout_door.app, shop_url) as client:
+        yield client
+
+
+async def opened(shop_front: httpx.AsyncClient) -> str:
+    answer = await shop_front.post("/checkout/sessions", json=WISH)
+    assert answer.status_code == 201, answer.text
+    return str(answer.json()["session_id"])
+
+
+async def held(shop_front: httpx.AsyncClient, engine: AsyncEngine, expires_at: str = "2099-01-01T00:00:00Z") -> str:
+    session_id = await opened(shop_front)
+    told = {"checkout_session_id": session_id, "lines": goods(table=2), "expires_at": expires_at}
+    await learn(engine, checkout, StockHeld.model_validate(told))
+    return session_id
+
+
+async def test_opening_a_session_asks_the_warehouse_to_hold_its_goods(
+    shop_front: httpx.AsyncClient, connection: asyncpg.Connection
+) -> None:
+    answer = await shop_front.post("/checkout/sessions", json=WISH)
+    assert answer.status_code == 201
+    session = answer.json()
+    assert (session["state"], session["total"]) == ("HOLDING", {"minor_units": 2000, "currency": "EUR"})
+    (asked,) = await published(connection, "warehouse.hold_stock")
+    assert asked == {
+        "checkout_session_id": session["session_id"],
+        "lines": [{"sku": "table", "quantity": 2}],
+        "hold_s": 900,
+    }
+    shown = (await shop_front.get(f"/checkout/sessions/{session['session_id']}")).json()
+    assert (shown["state"], shown["order_id"]) == ("HOLDING", session["order_id"])
+
+
+async def test_two_clicks_ask_for_one_order(
+    shop_front: httpx.AsyncClient, engine: AsyncEngine, connection: asyncpg.Connection
+) -> None:
+    session_id = await held(shop_front, engine)
+    clicks = [await shop_front.post(f"/checkout/sessions/{session_id}/place") for _ in range(2)]
+    assert [click.status_code for click in clicks] == [202, 202]
+    assert clicks[0].json() == clicks[1].json()
+    (asked,) = await published(connection, "order.placement_requested")
+    assert asked["order_id"] == clicks[0].json()["order_id"]
+    assert (asked["checkout_session_id"], asked["mode"]) == (session_id, "choreographed")
+    assert await flows(connection) == {session_id}
+
+
+async def test_a_session_is_placed_only_while_its_goods_are_held(
+    shop_front: httpx.AsyncClient, engine: AsyncEngine, connection: asyncpg.Connection
+) -> None:
+    early = await opened(shop_front)
+    answer = await shop_front.post(f"/checkout/sessions/{early}/place")
+    assert_problem(answer, 409, "not_held_yet", "has not answered yet")
+    assert answer.headers["retry-after"] == "1"
+
+    rejected = StockHoldRejected(checkout_session_id=early, reason="out_of_stock", missing=("table",))
+    await learn(engine, checkout, rejected)
+    answer = await shop_front.post(f"/checkout/sessions/{early}/place")
+    assert_problem(answer, 409, "rejected", "out_of_stock: table")
+
+    late = await held(shop_front, engine)
+    await learn(engine, checkout, StockHoldExpired(checkout_session_id=late, lines=goods(table=2)))
+    assert_problem(await shop_front.post(f"/checkout/sessions/{late}/place"), 409, "expired", "took too long")
+
+    later = await held(shop_front, engine, "2020-01-01T00:00:00Z")  # nobody has said yet that its time is over
+    assert_problem(await shop_front.post(f"/checkout/sessions/{later}/place"), 409, "expired", "took too long")
+
+    assert_problem(await shop_front.post("/checkout/sessions/nobodys/place"), 404, "unknown", "nobodys")
+    assert await published(connection, "order.placement_requested") == []
+
+
+async def test_a_placed_session_stays_placed_when_its_hold_expires(
+    shop_front: httpx.AsyncClient, engine: AsyncEngine
+) -> None:
+    session_id = await held(shop_front, engine)
+    await shop_front.post(f"/checkout/sessions/{session_id}/place")
+    await learn(engine, checkout, StockHoldExpired(checkout_session_id=session_id, lines=goods(table=2)))
+    assert (await shop_front.get(f"/checkout/sessions/{session_id}")).json()["state"] == "PLACED"
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ({"lines": []}, "lines"),
+        ({"lines": [{"sku": "table", "quantity": 0, "unit_price": PRICE}]}, "lines.0.quantity"),
+        ({"lines": [{"sku": "table", "quantity": 1, "unit_price": 9.99}]}, "float"),
+        ({"customer_id": "c\x00"}, "NUL"),
+        ({"mode": "by magic"}, "mode"),
+        ({"coupon": "FREE"}, "coupon"),
+        (
+            {"lines": [*WISH["lines"], {"sku": "lamp", "quantity": 1, "unit_price": {**PRICE, "currency": "USD"}}]},
+            "one currency",
+        ),
+    ],
+)
+async def test_a_wish_that_does_not_fit_is_refused_with_a_sentence(
+    change: dict[str, Any], words: str, shop_front: httpx.AsyncClient, connection: asyncpg.Connection
+) -> None:
+    answer = await shop_front.post("/checkout/sessions", json={**WISH, **change})
+    assert_problem(answer, 422, "does_not_fit", words)
+    assert await connection.fetchval("SELECT count(*) FROM checkout.sessions") == 0
+
+
+async def test_the_order_of_a_session_is_shown_when_it_is_there(shop_url: str, engine: AsyncEngine) -> None:
+    async with open_door(order_door.app, shop_url) as client:
+        answer = await client.post("/orders", json={"checkout_session_id": "s-1"})
+        assert (answer.status_code, answer.json()["status"]) == (202, "NOT_THERE_YET")
+        assert_problem(await client.get("/orders/o-1"), 404, "unknown", "o-1")
+        async with AsyncSession(engine) as session, session.begin():
+            await orders.create(session, create("o-1", "s-1"), "orchestrated")
+        answer = await client.post("/orders", json={"checkout_session_id": "s-1"})
+        assert (answer.status_code, answer.json()["order_id"]) == (200, "o-1")
+        shown = (await client.get("/orders/o-1")).json()
+        assert (shown["status"], shown["total_minor"], shown["currency"]) == ("PENDING_PAYMENT", 2000, "EUR")
+
+
+@pytest.fixture
+async def desk(shop_url: str, engine: AsyncEngine) -> AsyncIterator[httpx.AsyncClient]:
+    """The returns desk, where order o-1 (two tables at 10 EUR) was bought and confirmed, and o-2 was not."""
+    for order_id in ("o-1", "o-2"):
+        pending = OrderPendingPayment(
+            order_id=order_id,
+            customer_id="c-1",
+            checkout_session_id=f"s-{order_id}",
+            mode="orchestrated",
+            lines=lines(table=2),
+            total=Money.minor(2000, "EUR"),
+        )
+        await learn(engine, returns, pending)
+    await learn(engine, returns, OrderConfirmed(order_id="o-1", mode="orchestrated"))
+    async with open_door(returns_door.app, shop_url) as client:
+        yield client
+
+
+def back(order_id: str = "o-1", **quantities: int) -> dict[str, Any]:
+    wanted = [{"sku": sku, "quantity": quantity} for sku, quantity in quantities.items()]
+    return {"order_id": order_id, "lines": wanted, "ship_from": HOME.model_dump()}
+
+
+async def test_a_return_is_worth_what_was_paid_and_nothing_comes_back_twice(
+    desk: httpx.AsyncClient, connection: asyncpg.Connection
+) -> None:
+    first = await desk.post("/returns", json=back(table=1))
+    assert first.status_code == 202, first.text
+    assert first.json()["amount"] == PRICE
+    (told,) = await published(connection, "return.requested")
+    assert (told["return_id"], told["amount"], told["customer_id"]) == (first.json()["return_id"], PRICE, "c-1")
+    assert_problem(await desk.post("/returns", json=back(table=2)), 409, "too_many", "2 were bought, and 1")
+    assert (await desk.post("/returns", json=back(table=1))).status_code == 202
+    assert_problem(await desk.post("/returns", json=back(table=1)), 409, "too_many", "2 were bought, and 2")
+
+
+async def test_only_what_was_bought_and_confirmed_can_come_back(desk: httpx.AsyncClient) -> None:
+    assert_problem(await desk.post("/returns", json=back("o-2", table=1)), 409, "not_confirmed", "o-2")
+    assert_problem(await desk.post("/returns", json=back("o-9", table=1)), 404, "unknown_order", "o-9")
+    assert_problem(await desk.get("/returns/r-9"), 404, "unknown", "r-9")
+
+
+async def test_a_return_follows_its_saga_and_an_end_is_an_end(desk: httpx.AsyncClient, engine: AsyncEngine) -> None:
+    return_id = (await desk.post("/returns", json=back(table=2))).json()["return_id"]
+    ids = {"return_id": return_id, "order_id": "o-1"}
+
+    async def state() -> str:
+        return str((await desk.get(f"/returns/{return_id}")).json()["state"])
+
+    assert await state() == "REQUESTED"
+    await learn(engine, returns, ReturnEscalated(**ids, customer_id="c-1", tracking_code="t"))
+    assert await state() == "ESCALATED"
+    await learn(engine, returns, ReturnAborted(**ids, customer_id="c-1"))
+    assert await state() == "ABORTED"
+    await learn(engine, returns, ReturnFinished(**ids))
+    assert await state() == "ABORTED"
+    assert (await desk.post("/returns", json=back(table=2))).status_code == 202  # what was aborted may be tried again
+
+
+async def test_a_failure_is_told_without_its_details(shop_url: str, connection: asyncpg.Connection) -> None:
+    await connection.execute("DROP TABLE orders.orders")
+    async with open_door(order_door.app, shop_url) as client:
+        answer = await client.get("/orders/o-1")
+    assert_problem(answer, 500, "failed", "nothing was changed")
+    assert "orders.orders" not in answer.text
+
+
+async def test_while_the_database_is_away_the_door_says_so() -> None:
+    async with open_door(order_door.app, "postgresql://nobody@127.0.0.1:1/none") as client:
+        answer = await client.get("/orders/o-1")
+    assert_problem(answer, 503, "database_away", "try again")
