@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from orchestrator.deciding import Deciding
-from orchestrator.registry import Registry
+from orchestrator.registry import Registry, UnknownVersion
 from orchestrator.store import ChangedMeanwhile
 from surefoot.consumer import Consumer, Retry, Transaction
 from surefoot.events import Event
@@ -13,8 +13,9 @@ NAME = "orchestrator"
 
 
 def consumer_of(registry: Registry, deciding: Deciding, *, name: str = NAME, retry: Retry | None = None) -> Consumer:
-    """What is dead holds its key: a saga must not hear of a later event of an entity before an earlier one."""
-    consumer = Consumer(name, retry=retry, transient=[ChangedMeanwhile])
+    """What is dead holds its key: a saga must not hear of a later event of an entity before an earlier one. Sagas of a
+    version that is not here wait for an orchestrator that knows it: nothing of theirs gets dead for it."""
+    consumer = Consumer(name, retry=retry, transient=[ChangedMeanwhile], dependencies=[UnknownVersion])
 
     @consumer.on_batch(*registry.event_classes)
     async def decide(events: Sequence[Event[Any]], tx: Transaction) -> None:

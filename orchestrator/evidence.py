@@ -32,6 +32,8 @@ class Witness:
             SELECT saga_id::text FROM {schema}.saga_history WHERE event_id = ANY ($1::text[]) AND kind = 'SENT'"""
 
     async def ask(self, connection: Connection, due: Sequence[Due]) -> Evidence:
+        """Ends are asked for after what has to get past them, so that what was given by then lies before them: first
+        the readers, then the outbox, then the log. What is parked is asked for after what was read."""
         readers = {one.reader for one in due if one.reader is not None}
         topics: dict[str, set[str]] = {}
         for name, where in readers:

@@ -1,4 +1,4 @@
-"""Beside the work: what is old goes, in small batches; what is open is counted."""
+"""Beside the work: what is old goes, in small batches; what is open is counted; of what is stuck somebody is told."""
 
 import asyncio
 from datetime import timedelta
@@ -8,15 +8,21 @@ import structlog
 from orchestrator.metrics import OLDEST, OPEN
 from orchestrator.settings import OrchestratorSettings
 from surefoot.database.connection import Connection, close_quietly, connect, is_outage
+from surefoot.telemetry.alerts import Alert, Alerts
 
 log = structlog.get_logger("surefoot.orchestrator")
 BATCH = 1000
+MOST_TOLD = 100
+"""Stuck sagas told of one by one in a round."""
 
 
 class Housekeeping:
     def __init__(self, url: str, settings: OrchestratorSettings) -> None:
         self._url = url
         self._settings = settings
+        self._alerts = Alerts(settings.alert_webhook)
+        self._told: frozenset[str] = frozenset()
+        """Stuck sagas that somebody was told of."""
         schema = settings.db_schema
         self._count = f"""
             SELECT saga_type, status::text, count(*) FROM {schema}.saga_instances
@@ -24,6 +30,10 @@ class Housekeeping:
         self._oldest = f"""
             SELECT coalesce(extract(epoch FROM now() - min(updated_at)), 0)::float8 FROM {schema}.saga_instances
             WHERE status = 'STUCK' AND ended_at IS NULL"""
+        self._stuck = f"""
+            SELECT saga_id::text, saga_type, entity_id, current_step, current_direction, reason
+            FROM {schema}.saga_instances WHERE status = 'STUCK' AND ended_at IS NULL
+            ORDER BY updated_at DESC LIMIT {MOST_TOLD}"""
         # The history goes with its saga, in one statement: nobody finds one without the other.
         self._expire = f"""
             WITH old AS (
@@ -49,6 +59,19 @@ class Housekeeping:
                 await asyncio.wait_for(stopping.wait(), self._settings.housekeeping.total_seconds())
             except TimeoutError:
                 continue
+        await self._alerts.close()
+
+    async def _tell_of_stuck(self, connection: Connection) -> None:
+        """Once for each time that one gets stuck; by every orchestrator, and again when one is started."""
+        found = {row[0]: row for row in await connection.fetch(self._stuck)}
+        for saga_id, row in found.items():
+            if saga_id in self._told:
+                continue
+            saga_type, entity_id, step, direction, reason = (row[n] for n in range(1, 6))
+            sentence = f"A saga is STUCK and waits for a person: surefoot saga show {saga_id}. {reason or ''}".strip()
+            details = {"saga_id": saga_id, "saga": saga_type, "entity": entity_id, "step": f"{direction} {step}"}
+            await self._alerts.raise_alert(Alert("saga_stuck", sentence, details))
+        self._told = frozenset(found)
 
     async def once(self, connection: Connection) -> int:
         """How many sagas were removed."""
@@ -56,6 +79,7 @@ class Housekeeping:
         for row in await connection.fetch(self._count):
             OPEN.labels(row[0], row[1]).set(row[2])
         OLDEST.set(await connection.fetchval(self._oldest))
+        await self._tell_of_stuck(connection)
         removed = 0
         while True:
             gone = int((await connection.execute(self._expire, self._settings.history_retention)).split()[-1])

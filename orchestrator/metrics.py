@@ -1,6 +1,6 @@
 """What an orchestrator counts."""
 
-from prometheus_client import Counter, Gauge, Histogram
+from prometheus_client import Counter, Gauge
 
 STARTED = Counter("surefoot_sagas_started", "Sagas that have begun.", ["saga"])
 ENDED = Counter("surefoot_sagas_ended", "Sagas that have ended, or got stuck, by status.", ["saga", "status"])
@@ -10,5 +10,4 @@ OPEN = Gauge("surefoot_sagas_open", "Sagas under way, by status.", ["saga", "sta
 OLDEST = Gauge("surefoot_saga_oldest_stuck_seconds", "How long the longest stuck saga has been stuck.")
 TIMERS_FIRED = Counter("surefoot_saga_timers_fired", "Timers that counted, by kind.", ["kind"])
 TIMERS_POSTPONED = Counter("surefoot_saga_timers_postponed", "Timers that did not count yet, and why.", ["why"])
-TIMER_LAG = Histogram("surefoot_saga_timer_lag_seconds", "How late timers are noticed.")
 OUTAGES = Counter("surefoot_saga_outages", "Times that the timers found the database or the log away.")

@@ -15,6 +15,10 @@ EventName = tuple[str, int]
 """An event type's name and version."""
 
 
+class UnknownVersion(ConfigurationError):
+    """There are sagas of a version that is not here; a newer orchestrator runs beside this one, or did."""
+
+
 @dataclass(frozen=True, slots=True)
 class Awaits:
     """An event type that a saga waits for."""
@@ -58,7 +62,7 @@ class Registry:
     def definition(self, saga_type: str, version: int) -> Definition:
         found = self.definitions.get((saga_type, version))
         if found is None:
-            raise ConfigurationError(
+            raise UnknownVersion(
                 f"There are sagas of {saga_type} version {version} under way, and this process does not know that "
                 "version: deploy it beside the newer one until the last of them has ended."
             )

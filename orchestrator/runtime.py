@@ -22,7 +22,7 @@ from orchestrator.settings import OrchestratorSettings
 from orchestrator.store import Store
 from orchestrator.timers import Timers
 from surefoot.consumer import Retry
-from surefoot.database.connection import connect
+from surefoot.database.connection import DRIVER_ERRORS, close_quietly, connect, explain
 from surefoot.errors import ConfigurationError
 from surefoot.log.port import EventLog
 from surefoot.saga import Saga
@@ -106,5 +106,7 @@ async def check_definitions(url: str, registry: Registry, store: Store) -> None:
                 "version."
             )
         await connection.execute(store.sql.adopt, *columns)
+    except DRIVER_ERRORS as error:
+        raise explain(error, url) from error
     finally:
-        await connection.close()
+        await close_quietly(connection)

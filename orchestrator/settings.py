@@ -30,4 +30,5 @@ class OrchestratorSettings(BaseSettings):
     history_retention: timedelta = Field(
         timedelta(days=90), description="How long ended sagas and their history are kept."
     )
+    alert_webhook: str | None = Field(None, description="Gets a JSON POST for every alert.")
     housekeeping: timedelta = Field(timedelta(seconds=30), description="How often old rows go and sagas are counted.")

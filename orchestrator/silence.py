@@ -2,13 +2,15 @@
 
 A step's clock starts when its command was published. When it has run out, nothing is decided yet: the answer may lie
 in a topic that we have not read, in an outbox that no relay has emptied, or parked; or nobody has even read the
-command. So the ends of everything are noted, and only if all of that flowed past them promptly is silence taken for
-silence. If it did not, something was away: the clock starts anew. An outage delays sagas, it cancels none.
+command. So the end of the command's topic is noted; when its reader is past that, the end of the outbox; when the relay
+is past that, the ends of the replies' topics: an answer that was given meanwhile lies before the next end. Only if all
+of that flowed promptly is silence taken for silence. If it did not, something was away: the clock starts anew. An
+outage delays sagas, it cancels none.
 """
 
 from collections.abc import Mapping
 from collections.abc import Set as AbstractSet
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Literal
 
@@ -61,12 +63,13 @@ class Evidence:
 
 @dataclass(frozen=True, slots=True)
 class Suspicion:
-    """What was the end of everything when we began to listen."""
+    """The ends to listen up to. Each is noted when everything has flowed past the one before it; None until then."""
 
     since: datetime
-    replies: Offsets
+    replies: Offsets | None
     command: int | None
-    written: int
+    """None if it does not matter who has read it."""
+    written: int | None
     checks: int = 0
 
 
@@ -109,11 +112,9 @@ def judge(
         return NotBefore(due.published_at + due.after, "unpublished")
     if suspicion is None:
         return Listen(begin(due, evidence, topics), FIRST_LOOK, None)
-    why = lagging(due, evidence, suspicion)
+    suspicion, why = lagging(due, evidence, suspicion, topics)
     if why is not None:
-        checked = Suspicion(
-            suspicion.since, suspicion.replies, suspicion.command, suspicion.written, suspicion.checks + 1
-        )
+        checked = replace(suspicion, checks=suspicion.checks + 1)
         return Listen(checked, min(LAST_LOOK, FIRST_LOOK * 2 ** min(suspicion.checks, 8)), why)
     if due.now - suspicion.since <= grace:
         return Counts()
@@ -123,21 +124,28 @@ def judge(
 
 
 def begin(due: Due, evidence: Evidence, topics: AbstractSet[str]) -> Suspicion:
-    replies = {where: end for where, end in evidence.ends.items() if where.topic in topics}
     command = None if due.reader is None else evidence.ends.get(due.reader[1])
-    return Suspicion(due.now, replies, command, evidence.last_written)
+    return lagging(due, evidence, Suspicion(due.now, None, command, None), topics)[0]
 
 
-def lagging(due: Due, evidence: Evidence, suspicion: Suspicion) -> Why | None:
-    """What has not flowed past the end that was noted."""
+def lagging(
+    due: Due, evidence: Evidence, suspicion: Suspicion, topics: AbstractSet[str]
+) -> tuple[Suspicion, Why | None]:
+    """What has not flowed past the end that was noted; and the suspicion, with the ends that can be noted by now."""
     if due.saga_id in evidence.parked or due.entity_id in evidence.parked:
-        return "parked"
+        return suspicion, "parked"
     if due.reader is not None and suspicion.command is not None:
         name, where = due.reader
         if evidence.readers.get(name, {}).get(where, 0) < suspicion.command:
-            return "unread"
-    if evidence.first_unsent is not None and evidence.first_unsent <= suspicion.written:
-        return "relay_lags"
-    if any(evidence.read.get(where, 0) < end for where, end in suspicion.replies.items()):
-        return "replies_lag"
-    return None
+            return suspicion, "unread"
+    written = evidence.last_written if suspicion.written is None else suspicion.written
+    suspicion = replace(suspicion, written=written)
+    if evidence.first_unsent is not None and evidence.first_unsent <= written:
+        return suspicion, "relay_lags"
+    replies = suspicion.replies
+    if replies is None:
+        replies = {where: end for where, end in evidence.ends.items() if where.topic in topics}
+        suspicion = replace(suspicion, replies=replies)
+    if any(evidence.read.get(where, 0) < end for where, end in replies.items()):
+        return suspicion, "replies_lag"
+    return suspicion, None

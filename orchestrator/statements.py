@@ -88,7 +88,8 @@ class Statements:
             WITH free AS (
                 SELECT t.saga_id, n.fires_at FROM {timers} t
                 JOIN unnest($1::uuid[], $2::text[], $3::text[], $4::int[], $5::text[], $6::timestamptz[])
-                     AS n(saga_id, step, direction, attempt, kind, fires_at) USING (saga_id, step, direction, attempt, kind)
+                     AS n(saga_id, step, direction, attempt, kind, fires_at)
+                     USING (saga_id, step, direction, attempt, kind)
                 WHERE t.fires_at <= now() FOR UPDATE OF t SKIP LOCKED)
             UPDATE {timers} t SET fires_at = free.fires_at FROM free WHERE t.saga_id = free.saga_id"""
         anew = f"""

@@ -16,7 +16,7 @@ from orchestrator.metrics import TIMERS_FIRED, TIMERS_POSTPONED
 from orchestrator.readers import reader_of
 from orchestrator.registry import Registry
 from orchestrator.settings import OrchestratorSettings
-from orchestrator.silence import Counts, Due, Listen, NotBefore, Suspicion, judge
+from orchestrator.silence import LAST_LOOK, Counts, Due, Listen, NotBefore, Suspicion, judge
 from orchestrator.store import Store
 from orchestrator.work import Work
 from surefoot.database.connection import Connection, Row, close_quietly, connect, is_outage
@@ -99,9 +99,10 @@ class Timers:
     async def round(self, connection: Connection) -> int:
         """Judge what is due; how many timers counted."""
         rows = await connection.fetch(self._store.sql.due, self._settings.timer_batch)
-        if not rows:
+        # A newer orchestrator may run beside us, with sagas of a version that we do not know: their timers are its own.
+        due = [self._due(row) for row in rows if (row[10], row[11]) in self._registry.definitions]
+        if not due:
             return 0
-        due = [self._due(row) for row in rows]
         evidence = await self._witness.ask(connection, due)
         counting: list[Due] = []
         later: list[tuple[Due, datetime]] = []
@@ -142,18 +143,29 @@ class Timers:
     async def _fire(self, connection: Connection, counting: Sequence[Due]) -> None:
         await failpoint("saga.fired")
         wanted = {one.saga_id: one for one in counting}
+        failed: list[Due] = []
         async with self._outbox.transaction(connection) as tx:
             sagas = await self._store.lock_free(connection, list(wanted))
             rows = await connection.fetch(self._store.sql.still_due, list(sagas))
             still = {row[0] for row in rows if wanted[row[0]].identity == tuple(row[n] for n in range(5))}
             work = Work({saga_id: saga for saga_id, saga in sagas.items() if saga_id in still})
-            for saga_id, saga in work.sagas.items():
+            for saga_id, saga in list(work.sagas.items()):
                 one = wanted[saga_id]
-                work.decide(saga, Fired(one.step, one.direction, one.attempt, one.kind), None)
+                try:
+                    work.decide(saga, Fired(one.step, one.direction, one.attempt, one.kind), None)
+                except Exception as error:  # of the functions in the definition, which are anybody's
+                    work.drop(saga_id)
+                    failed.append(one)
+                    log.error(
+                        "timer of a saga fails; the others go on", saga_id=saga_id, step=one.step, error=str(error)
+                    )
+                    continue
                 TIMERS_FIRED.labels(one.kind).inc()
             await carry_out(self._store, connection, work, tx.add)
             await failpoint("saga.timer_decided")
         await failpoint("saga.timer_committed")
+        TIMERS_POSTPONED.labels("failed").inc(len(failed))
+        await self._look_again(connection, [(one, one.now + LAST_LOOK) for one in failed])
 
 
 async def rest(stopping: asyncio.Event, pause: timedelta) -> None:

@@ -18,6 +18,7 @@ import pytest
 from typer.main import get_command
 
 from consumers.settings import ConsumerSettings
+from orchestrator.settings import OrchestratorSettings
 from outbox_publisher.settings import RelaySettings
 from surefoot.cli import build
 from surefoot.database.tables import metadata
@@ -38,6 +39,7 @@ EXAMPLE_ID = "0192f0c1-7a3e-7c41-9d0a-6f1f0d6f3b11"
 METRICS = [
     ROOT / "outbox_publisher" / "metrics.py",
     ROOT / "consumers" / "metrics.py",
+    ROOT / "orchestrator" / "metrics.py",
     ROOT / "surefoot" / "telemetry" / "alerts.py",
 ]
 FIRST_PAGE = ROOT / "docs" / "first-event.md"
@@ -275,11 +277,13 @@ def test_every_setting_metric_table_and_column_is_documented() -> None:
     kafka = [f"SUREFOOT_KAFKA_{name.upper()}" for name in KafkaSettings.model_fields.keys() - {"bootstrap_servers"}]
     kafka += [f"SUREFOOT_LOG_{name.upper()}" for name in LogSettings.model_fields]
     consumer = [f"SUREFOOT_CONSUMER_{name.upper()}" for name in ConsumerSettings.model_fields.keys() - {"db_schema"}]
+    sagas = [f"SUREFOOT_ORCHESTRATOR_{n.upper()}" for n in OrchestratorSettings.model_fields.keys() - {"db_schema"}]
     metrics = re.findall(r'"(surefoot_\w+)"', "".join(path.read_text() for path in METRICS))
     columns = [name for table in metadata.tables.values() for name in (table.name, *table.columns.keys())]
     wanted = {
         "relay.md": settings,
         "consumers.md": consumer,
+        "operating-sagas.md": sagas,
         "event-log.md": kafka,
         "operations.md": metrics,
         "tables.md": columns,
