@@ -20,8 +20,13 @@ async def main(url: str, kafka: str | None) -> None:
     async with event_log(kafka, url, "surefoot") as log:
         runtimes = [ConsumerRuntime(consumer, url, log, ConsumerSettings()) for consumer in CONSUMERS]
         loop = asyncio.get_running_loop()
+
+        def stop() -> None:
+            for runtime in runtimes:
+                runtime.stop()
+
         for number in (signal.SIGINT, signal.SIGTERM):
-            loop.add_signal_handler(number, lambda: [runtime.stop() for runtime in runtimes])
+            loop.add_signal_handler(number, stop)
         await asyncio.gather(*(runtime.run() for runtime in runtimes))
 
 

@@ -12,7 +12,7 @@ from consumers.settings import ConsumerSettings
 from orchestrator.runtime import OrchestratorRuntime
 from orchestrator.settings import OrchestratorSettings
 from surefoot import outbox
-from surefoot.consumer import Consumer, Retry
+from surefoot.consumer import Consumer
 from surefoot.events import EventData
 from surefoot.log.port import EventLog
 from surefoot.saga import Saga
@@ -30,11 +30,11 @@ QUICK = {
 
 @asynccontextmanager
 async def orchestrator_running(
-    sagas: Sequence[Saga], url: str, log: EventLog, *, retry: Retry | None = None, **changes: object
+    sagas: Sequence[Saga], url: str, log: EventLog, **changes: object
 ) -> AsyncIterator[OrchestratorRuntime]:
     settings = OrchestratorSettings(**{**QUICK, **changes})  # type: ignore[arg-type]
     reading = ConsumerSettings(**QUICK_CONSUMER)  # type: ignore[arg-type]
-    runtime = OrchestratorRuntime(sagas, url, log, settings, reading, retry=retry)
+    runtime = OrchestratorRuntime(sagas, url, log, settings, reading)
     running = asyncio.create_task(runtime.run())
     try:
         yield runtime

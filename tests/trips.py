@@ -1,4 +1,4 @@
-"""A saga for tests, and the service it commands: a seat is booked, money is taken, the trip is confirmed, a ticket sent.
+"""A saga for tests, and the service it commands: a seat is booked, money taken, the trip confirmed, a ticket sent.
 
 What the service does with each command is written down by the test: it does it, refuses, says nothing, or dies. Effects
 are rows, so that a test can see what was really done and undone.

@@ -1,7 +1,7 @@
 """The sagas' tables: where each stands, what has happened to it, and when its clock runs out.
 
-People read them with SQL: `saga_instances` and `saga_history` are documented in docs/tables.md, with views for the common
-questions.
+People read them with SQL: `saga_instances` and `saga_history` are documented in docs/tables.md, with views for the
+common questions.
 """
 
 from sqlalchemy import (
