@@ -12,7 +12,7 @@ from pathlib import Path
 
 import asyncpg
 
-from bench.saga_shop import FILL, TABLES, placement
+from bench.saga_shop import FILL, STOCK, TABLES, placement
 from schemas import catalogue
 from surefoot.commands.event_log import event_log
 from surefoot.database.embedded import EmbeddedPostgres
@@ -69,6 +69,24 @@ class Shop:
             "SELECT count(*) FROM surefoot.saga_instances WHERE ended_at IS NOT NULL AND entity_id LIKE 'order-%'"
         )
         return int(found)
+
+    async def check(self) -> None:
+        """A rate counts for nothing unless every saga did what it should: all goods and payments are accounted for."""
+        ended = await self.connection.fetchrow(
+            "SELECT count(*) FILTER (WHERE status = 'COMPLETED'), count(*) FILTER (WHERE status = 'COMPENSATED'), "
+            "count(*) FROM surefoot.saga_instances WHERE entity_id LIKE 'order-%'"
+        )
+        kept = await self.connection.fetchrow(
+            "SELECT (SELECT count(*) FROM bench_shipments), (SELECT sum($1::bigint - free)::bigint FROM bench_stock), "
+            "(SELECT count(*) FROM bench_payments WHERE state = 'CAPTURED')",
+            STOCK,
+        )
+        completed, undone, sagas = ended
+        if completed + undone != sagas or set(kept) != {completed}:
+            raise SurefootError(
+                f"Of {sagas:,} sagas {completed:,} completed and {undone:,} were undone; shipped, taken and paid: "
+                f"{tuple(kept)}. These should agree, so the rate says nothing."
+            )
 
     async def until(self, ended: int) -> None:
         deadline = time.perf_counter() + PATIENCE_S
