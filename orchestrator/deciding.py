@@ -17,7 +17,7 @@ from orchestrator.registry import Registry
 from orchestrator.routing import Found, Sent
 from orchestrator.store import Store
 from orchestrator.work import Loaded, Work
-from surefoot.consumer import Transaction
+from surefoot.consumer import Permanent, Transaction
 from surefoot.database.connection import Connection
 from surefoot.events import Event, EventData
 from surefoot.saga import Definition
@@ -49,8 +49,9 @@ class Deciding:
         concerned = [saga_id for event in events for saga_id, _ in routing.stimuli(self._registry, event, found)]
         work = Work(await self._store.lock(connection, [one for one in concerned if is_uuid(one)]))
         for event in events:
+            meant = routing.stimuli(self._registry, event, found)  # before it begins one: that has heard of it
             self._begin(work, event, found)
-            for saga_id, stimulus in routing.stimuli(self._registry, event, found):
+            for saga_id, stimulus in meant:
                 saga = work.sagas.get(saga_id)
                 if saga is None:
                     IGNORED.labels("no_saga").inc()
@@ -102,10 +103,13 @@ async def carry_out(store: Store, connection: Connection, work: Work, publish: P
 
 def new_saga(definition: Definition, event: Event[Any]) -> Loaded:
     context = definition.begin(event.data)
+    entity = routing.entity_of(definition.entity, event)
+    if entity is None:
+        raise Permanent(f"The {event.type} event has no {definition.entity}, so nobody knows what its saga is about.")
     return Loaded(
         saga_id=str(uuid7()),
         definition=definition,
-        entity_id=routing.entity_of(definition.entity, event),
+        entity_id=entity,
         start_event_id=event.id,
         correlation_id=event.correlation_id or event.id,
         context=context.model_dump(mode="json"),
@@ -119,7 +123,7 @@ def count(work: Work) -> None:
     for saga in work.sagas.values():
         if saga.version == 0:
             STARTED.labels(saga.definition.name).inc()
-        if saga.is_changed and (saga.has_ended or saga.instance.status == "STUCK"):
+        if saga.instance.status != saga.status_before and (saga.has_ended or saga.instance.status == "STUCK"):
             ENDED.labels(saga.definition.name, saga.instance.status).inc()
 
 

@@ -27,7 +27,8 @@ class Witness:
         self._unsent = f"""
             SELECT min(position) FROM {schema}.outbox_events WHERE status = 'PENDING' AND topic = ANY ($1::text[])"""
         self._parked = f"""
-            SELECT key, headers::text FROM {schema}.parked_events WHERE consumer = $1::text LIMIT {MOST_PARKED + 1}"""
+            SELECT key, headers::text, value FROM {schema}.parked_events
+            WHERE consumer = $1::text LIMIT {MOST_PARKED + 1}"""
         self._sent = f"""
             SELECT saga_id::text FROM {schema}.saga_history WHERE event_id = ANY ($1::text[]) AND kind = 'SENT'"""
 
@@ -63,7 +64,7 @@ class Witness:
         rows = await connection.fetch(self._parked, self._consumer)
         if len(rows) > MOST_PARKED:
             return Everything()
-        causes = [cause for row in rows if (cause := cause_of(row[1])) is not None]
+        causes = [cause for row in rows if (cause := cause_of(row[1], row[2])) is not None]
         sagas = [row[0] for row in await connection.fetch(self._sent, causes)] if causes else []
         return frozenset([*sagas, *(row[0] for row in rows)])
 
@@ -75,11 +76,16 @@ class Everything(frozenset[str]):
         return True
 
 
-def cause_of(headers: str) -> str | None:
-    """The causation id among the stored headers of a record, [[name, value in Base64], …]."""
+def cause_of(headers: str, value: bytes | None) -> str | None:
+    """The causation id of a stored record: among its headers, [[name, value in Base64], …], or, where the whole event
+    is in the body, there."""
     pairs: list[list[Any]] = orjson.loads(headers)
-    for name, value in pairs:
-        if str(name).lower() == "ce_causationid" and value is not None:
-            with contextlib.suppress(ValueError):
-                return base64.b64decode(value).decode()
+    found = {str(name).lower(): text for name, text in pairs if text is not None}
+    with contextlib.suppress(ValueError):
+        if "ce_causationid" in found:
+            return base64.b64decode(found["ce_causationid"]).decode()
+        kind = base64.b64decode(found.get("content-type", "")).decode().strip().lower()
+        if kind.startswith("application/cloudevents"):
+            event = orjson.loads(value or b"")
+            return str(event["causationid"]) if isinstance(event, dict) and "causationid" in event else None
     return None

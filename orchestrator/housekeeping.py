@@ -8,6 +8,7 @@ import structlog
 from orchestrator.metrics import OLDEST, OPEN
 from orchestrator.settings import OrchestratorSettings
 from surefoot.database.connection import Connection, close_quietly, connect, is_outage
+from surefoot.errors import words_of
 from surefoot.telemetry.alerts import Alert, Alerts
 
 log = structlog.get_logger("surefoot.orchestrator")
@@ -33,7 +34,7 @@ class Housekeeping:
         self._stuck = f"""
             SELECT saga_id::text, saga_type, entity_id, current_step, current_direction, reason
             FROM {schema}.saga_instances WHERE status = 'STUCK' AND ended_at IS NULL
-            ORDER BY updated_at DESC LIMIT {MOST_TOLD}"""
+            ORDER BY updated_at"""
         # The history goes with its saga, in one statement: nobody finds one without the other.
         self._expire = f"""
             WITH old AS (
@@ -55,6 +56,7 @@ class Housekeeping:
             except Exception as error:
                 if not is_outage(error):
                     raise
+                log.warning("sagas could not be looked after; tried again later", error=words_of(error))
             try:
                 await asyncio.wait_for(stopping.wait(), self._settings.housekeeping.total_seconds())
             except TimeoutError:
@@ -64,9 +66,12 @@ class Housekeeping:
     async def _tell_of_stuck(self, connection: Connection) -> None:
         """Once for each time that one gets stuck; by every orchestrator, and again when one is started."""
         found = {row[0]: row for row in await connection.fetch(self._stuck)}
-        for saga_id, row in found.items():
-            if saga_id in self._told:
-                continue
+        new = [saga_id for saga_id in found if saga_id not in self._told]
+        if len(new) > MOST_TOLD:
+            sentence = f"{len(new) - MOST_TOLD} more sagas are STUCK: surefoot saga list --status STUCK."
+            await self._alerts.raise_alert(Alert("saga_stuck", sentence))
+        for saga_id in new[:MOST_TOLD]:
+            row = found[saga_id]
             saga_type, entity_id, step, direction, reason = (row[n] for n in range(1, 6))
             sentence = f"A saga is STUCK and waits for a person: surefoot saga show {saga_id}. {reason or ''}".strip()
             details = {"saga_id": saga_id, "saga": saga_type, "entity": entity_id, "step": f"{direction} {step}"}

@@ -8,8 +8,8 @@ from uuid import UUID
 
 import orjson
 
-from orchestrator.consumer import NAME
 from orchestrator.evidence import MOST_PARKED, cause_of
+from orchestrator.settings import OrchestratorSettings
 from orchestrator.views import HistoryLine, ParkedLine, SagaLine, SagaView, StepCount, View
 from surefoot.database.connection import Connection, Row
 from surefoot.database.schema import checked_schema
@@ -76,6 +76,7 @@ class Looking:
         self.schema = checked_schema(schema)
         self._sagas = f"{schema}.saga_instances"
         self._history = f"{schema}.saga_history"
+        self._name = OrchestratorSettings().name
 
     async def pressing(self, wanted: Wanted, limit: int) -> list[SagaLine]:
         """What needs a person first: those stuck, then by how long nothing has happened. Ended ones: newest first."""
@@ -130,15 +131,15 @@ class Looking:
             f"""SELECT {_PARKED} FROM {parked}
                 WHERE p.key = $1 OR (p.consumer = $2 AND p.key = $3) ORDER BY p.parked_at, p.log_offset LIMIT 100""",
             str(saga.saga_id),
-            NAME,
+            self._name,
             saga.entity_id,
         )
         all_of_ours = await self.connection.fetch(
             f"SELECT {_PARKED} FROM {parked} WHERE p.consumer = $1 ORDER BY p.parked_at, p.log_offset LIMIT $2",
-            NAME,
+            self._name,
             MOST_PARKED,
         )
-        causes = {row["event_id"]: cause_of(row["headers"]) for row in all_of_ours}
+        causes = {row["event_id"]: cause_of(row["headers"], None) for row in all_of_ours}
         sent = await self.connection.fetch(
             f"""SELECT event_id FROM {self._history}
                 WHERE saga_id = $1 AND kind = 'SENT' AND event_id = ANY ($2::text[])""",

@@ -59,6 +59,9 @@ class Registry:
             found[name] = definition
         return tuple(found.values())
 
+    def knows(self, saga_type: str, version: int) -> bool:
+        return (saga_type, version) in self.definitions
+
     def definition(self, saga_type: str, version: int) -> Definition:
         found = self.definitions.get((saga_type, version))
         if found is None:

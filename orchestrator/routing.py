@@ -48,7 +48,9 @@ def questions(registry: Registry, events: Sequence[Event[Any]]) -> Questions:
         if not isinstance(event.data, CommandFailed) and event.causation_id is not None:
             asked.commands.append(event.causation_id)
         for awaits in registry.waits.get((event.type, event.version), ()):
-            asked.entities.append((awaits.saga_type, entity_of(awaits.wait.entity, event)))
+            entity = entity_of(awaits.wait.entity, event)
+            if entity is not None:
+                asked.entities.append((awaits.saga_type, entity))
     return asked
 
 
@@ -67,7 +69,7 @@ def stimuli(registry: Registry, event: Event[Any], found: Found) -> list[tuple[s
     meant: list[tuple[str, Replied | Arrived]] = []
     for awaits in registry.waits.get((event.type, event.version), ()):
         entity = entity_of(awaits.wait.entity, event)
-        waiting = found.waiting.get((awaits.saga_type, awaits.version, entity), ())
+        waiting = () if entity is None else found.waiting.get((awaits.saga_type, awaits.version, entity), ())
         meant += [(saga_id, arrived(awaits, event)) for saga_id in waiting]
     sent = None if event.causation_id is None else found.commands.get(event.causation_id)
     if sent is not None:
@@ -93,8 +95,12 @@ def read_reply(definition: Definition, reply: Replied, event: Event[Any]) -> Rep
     return Replied(reply.step, reply.direction, reply.attempt, answer, reply.result, reply.why, reply.event_id)
 
 
-def entity_of(member: str | None, event: Event[EventData]) -> str:
-    return event.key if member is None else str(getattr(event.data, member))
+def entity_of(member: str | None, event: Event[EventData]) -> str | None:
+    """None if the event leaves open what it is about."""
+    if member is None:
+        return event.key
+    found = getattr(event.data, member)
+    return None if found is None else str(found)
 
 
 def sentence_of(data: EventData) -> str:

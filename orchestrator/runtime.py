@@ -12,7 +12,7 @@ import structlog
 
 from consumers.runtime import ConsumerRuntime
 from consumers.settings import ConsumerSettings
-from orchestrator.consumer import NAME, consumer_of
+from orchestrator.consumer import consumer_of
 from orchestrator.deciding import Deciding
 from orchestrator.evidence import Witness
 from orchestrator.housekeeping import Housekeeping
@@ -41,16 +41,15 @@ class OrchestratorRuntime:
         settings: OrchestratorSettings,
         consumer_settings: ConsumerSettings,
         *,
-        name: str = NAME,
         retry: Retry | None = None,
     ) -> None:
         self.registry = Registry(sagas)
         self._url = database_url
         self._settings = settings
         self.store = Store(self.registry, settings.db_schema)
-        self.consumer = consumer_of(self.registry, Deciding(self.registry, self.store), name=name, retry=retry)
+        self.consumer = consumer_of(self.registry, Deciding(self.registry, self.store), name=settings.name, retry=retry)
         self._runtime = ConsumerRuntime(self.consumer, database_url, event_log, consumer_settings)
-        witness = Witness(name, self.registry.reply_topics, event_log, settings.db_schema)
+        witness = Witness(settings.name, self.registry.reply_topics, event_log, settings.db_schema)
         outages = (self._outage("the database"), self._outage("the event log"))
         self._timers = Timers(self.registry, self.store, witness, database_url, settings, outages)
         self._house = Housekeeping(database_url, settings)

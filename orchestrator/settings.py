@@ -15,6 +15,11 @@ class OrchestratorSettings(BaseSettings):
     model_config = SettingsConfigDict(env_prefix="SUREFOOT_ORCHESTRATOR_", frozen=True, extra="ignore")
 
     db_schema: str = DEFAULT_SCHEMA
+    name: str = Field(
+        "orchestrator",
+        description="The name of the group that all orchestrators of a database share. Those of another database on "
+        "the same Kafka need another.",
+    )
     timer_poll: timedelta = Field(timedelta(milliseconds=250), description="How often due timers are looked for.")
     timer_batch: int = Field(500, ge=1, le=10_000, description="Timers looked at together.")
     grace: timedelta = Field(

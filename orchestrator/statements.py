@@ -4,7 +4,7 @@ from surefoot.database.schema import checked_schema
 
 ENDED = "('COMPLETED', 'COMPENSATED', 'FAILED')"
 COLUMNS = """saga_id::text, saga_type, definition_version, entity_id, start_event_id, correlation_id, reason,
-             context::text, standing::text, version"""
+             context::text, standing::text, version, ended_at IS NOT NULL"""
 
 
 class Statements:
@@ -66,7 +66,11 @@ class Statements:
         timers = f"{schema}.saga_timers"
         self.set_timers = f"""
             INSERT INTO {timers} AS t (saga_id, step, direction, attempt, kind, after, fires_at, command_id)
-            SELECT saga_id, step, direction, attempt, kind, after, now() + after, command_id
+            SELECT saga_id, step, direction, attempt, kind, after, now() + after, coalesce(command_id, (
+                -- A clock that starts anew after a pause is that of the command sent before.
+                SELECT h.event_id::uuid FROM {schema}.saga_history h
+                WHERE n.kind = 'timeout' AND h.saga_id = n.saga_id AND h.kind = 'SENT' AND h.step = n.step
+                  AND h.direction = n.direction AND h.attempt = n.attempt LIMIT 1))
             FROM unnest($1::uuid[], $2::text[], $3::text[], $4::int[], $5::text[], $6::interval[], $7::uuid[])
                  AS n(saga_id, step, direction, attempt, kind, after, command_id)
             ORDER BY saga_id
@@ -79,7 +83,9 @@ class Statements:
                    o.status::text, o.published_at, i.saga_type, i.definition_version
             FROM {timers} t JOIN {schema}.saga_instances i USING (saga_id)
                  LEFT JOIN {schema}.outbox_events o ON o.event_id = t.command_id
-            WHERE t.fires_at <= now() ORDER BY t.fires_at LIMIT $1::int"""
+            WHERE t.fires_at <= now()
+              AND (i.saga_type, i.definition_version) IN (SELECT * FROM unnest($2::text[], $3::int[]))
+            ORDER BY t.fires_at LIMIT $1::int"""
         self.still_due = f"""
             SELECT saga_id::text, step, direction, attempt, kind FROM {timers}
             WHERE saga_id = ANY ($1::uuid[]) AND fires_at <= now()"""
@@ -92,11 +98,14 @@ class Statements:
                      USING (saga_id, step, direction, attempt, kind)
                 WHERE t.fires_at <= now() FOR UPDATE OF t SKIP LOCKED)
             UPDATE {timers} t SET fires_at = free.fires_at FROM free WHERE t.saga_id = free.saga_id"""
-        anew = f"""
-            WITH free AS (SELECT saga_id FROM {timers} WHERE {{}} FOR UPDATE SKIP LOCKED)
-            UPDATE {timers} t SET fires_at = now() + after FROM free WHERE t.saga_id = free.saga_id"""
-        self.start_anew = anew.format("kind = 'timeout'")
-        self.start_overdue_anew = anew.format("kind = 'timeout' AND fires_at <= now()")
+        # As long again as we were away, and no longer than a whole timeout. Not added to what is left: every
+        # orchestrator does this, and many short outages must not put timeouts off for ever.
+        self.give_time = f"""
+            WITH free AS (
+                SELECT saga_id FROM {timers} WHERE kind = 'timeout' AND fires_at < now() + least(after, $1::interval)
+                FOR UPDATE SKIP LOCKED)
+            UPDATE {timers} t SET fires_at = now() + least(after, $1::interval) FROM free
+            WHERE t.saga_id = free.saga_id"""
         self.drop_timers = f"DELETE FROM {timers} WHERE saga_id = ANY ($1::uuid[])"
 
     def _definitions(self, schema: str) -> None:

@@ -26,7 +26,9 @@ class Store:
         if not saga_ids:
             return {}
         rows = await connection.fetch(self.sql.lock, sorted(set(saga_ids)))
-        return {saga.saga_id: saga for saga in map(self.loaded, rows)}
+        # One that has ended may be of a version that is gone: it wants nothing any more, and must not stop the others.
+        needed = [row for row in rows if not row[10] or self._registry.knows(row[1], row[2])]
+        return {saga.saga_id: saga for saga in map(self.loaded, needed)}
 
     async def lock_free(self, connection: Connection, saga_ids: Sequence[str]) -> dict[str, Loaded]:
         """Those that nobody else has in hand."""
@@ -42,8 +44,9 @@ class Store:
             correlation_id=row[5],
             reason=row[6],
             context=orjson.loads(row[7]),
-            instance=from_json(orjson.loads(row[8])),
+            instance=(instance := from_json(orjson.loads(row[8]))),
             version=row[9],
+            status_before=instance.status,
         )
 
     async def write(self, connection: Connection, work: Work) -> None:

@@ -16,20 +16,22 @@ from orchestrator.metrics import TIMERS_FIRED, TIMERS_POSTPONED
 from orchestrator.readers import reader_of
 from orchestrator.registry import Registry
 from orchestrator.settings import OrchestratorSettings
-from orchestrator.silence import LAST_LOOK, Counts, Due, Listen, NotBefore, Suspicion, judge
+from orchestrator.silence import LAST_LOOK, Counts, Due, Evidence, Listen, NotBefore, Suspicion, judge
 from orchestrator.store import Store
 from orchestrator.work import Work
 from surefoot.database.connection import Connection, Row, close_quietly, connect, is_outage
-from surefoot.errors import LogUnavailable
+from surefoot.errors import LogUnavailable, words_of
 from surefoot.outbox import Outbox
+from surefoot.outbox.entry import entry_of
 from surefoot.saga.parts import Step
-from surefoot.saga.stimulus import Fired
+from surefoot.saga.stimulus import Broken, Fired
 from surefoot.telemetry.outage import Outage
 from surefoot.testing.failpoints import failpoint
 
 log = structlog.get_logger("surefoot.orchestrator")
 LISTEN_TO_THE_LOG_S = 1.0
 FORGET_SUSPICIONS = 100_000
+FAILURES_UNTIL_STUCK = 5
 
 
 class Timers:
@@ -50,6 +52,8 @@ class Timers:
         self._database_away, self._log_away = outages
         self._outbox = Outbox(settings.db_schema)
         self._suspicions: dict[tuple[str, str, str, int, str], Suspicion] = {}
+        self._failures: dict[tuple[str, str, str, int, str], int] = {}
+        self._told_unread: set[tuple[str, str]] = set()
 
     async def keep(self, stopping: asyncio.Event) -> None:
         """Look after timers until we are to stop. Raises only what waiting cannot mend."""
@@ -64,8 +68,8 @@ class Timers:
                 )
                 try:
                     # While we were not there, nobody read replies, as far as we know.
-                    await connection.execute(self._store.sql.start_overdue_anew)
-                    self._suspicions.clear()
+                    away = timedelta(seconds=self._database_away.lasted_s)
+                    await self._give_time(connection, away)
                     self._database_away.over()
                     await self._look_after(connection, stopping)
                 finally:
@@ -90,17 +94,22 @@ class Timers:
                 continue
             if self._log_away.is_on:
                 # Replies that were written meanwhile are only now on their way.
-                await connection.execute(self._store.sql.start_anew)
-                self._suspicions.clear()
+                await self._give_time(connection, timedelta(seconds=self._log_away.lasted_s))
                 self._log_away.over()
             if not worked:
                 await rest(stopping, self._settings.timer_poll)
 
+    async def _give_time(self, connection: Connection, away: timedelta) -> None:
+        """What was away for so long has as long again to answer, before silence counts."""
+        await connection.execute(self._store.sql.give_time, max(away, self._settings.grace))
+        self._suspicions.clear()
+
     async def round(self, connection: Connection) -> int:
         """Judge what is due; how many timers counted."""
-        rows = await connection.fetch(self._store.sql.due, self._settings.timer_batch)
         # A newer orchestrator may run beside us, with sagas of a version that we do not know: their timers are its own.
-        due = [self._due(row) for row in rows if (row[10], row[11]) in self._registry.definitions]
+        types, versions = zip(*self._registry.definitions, strict=True)
+        rows = await connection.fetch(self._store.sql.due, self._settings.timer_batch, list(types), list(versions))
+        due = [self._due(row) for row in rows]
         if not due:
             return 0
         evidence = await self._witness.ask(connection, due)
@@ -118,6 +127,8 @@ class Timers:
                 case Listen(suspicion, after, why):
                     if why is not None:
                         TIMERS_POSTPONED.labels(why).inc()
+                    if why == "unread":
+                        self._tell_unread(one, evidence)
                     self._suspicions[one.identity] = suspicion
                     later.append((one, one.now + after))
         await self._look_again(connection, later)
@@ -126,6 +137,20 @@ class Timers:
         if len(self._suspicions) > FORGET_SUSPICIONS:  # of sagas that have gone on; the others are judged anew
             self._suspicions.clear()
         return len(counting)
+
+    def _tell_unread(self, one: Due, evidence: Evidence) -> None:
+        """Once: that nobody by the name we look for reads the step's commands. It may only be called otherwise."""
+        if one.reader is None:
+            return
+        name, where = one.reader
+        if (name, where.topic) in self._told_unread or evidence.readers.get(name):
+            return
+        self._told_unread.add((name, where.topic))
+        log.warning(
+            f"no consumer {name} has read {where.topic}, so its commands do not time out. If the one that reads them "
+            f"has another name, say so in the saga: step(…, handled_by=…)",
+            step=one.step,
+        )
 
     def _due(self, row: Row) -> Due:
         definition = self._registry.definition(row[10], row[11])
@@ -143,7 +168,7 @@ class Timers:
     async def _fire(self, connection: Connection, counting: Sequence[Due]) -> None:
         await failpoint("saga.fired")
         wanted = {one.saga_id: one for one in counting}
-        failed: list[Due] = []
+        failed: list[tuple[Due, Exception]] = []
         async with self._outbox.transaction(connection) as tx:
             sagas = await self._store.lock_free(connection, list(wanted))
             rows = await connection.fetch(self._store.sql.still_due, list(sagas))
@@ -153,19 +178,44 @@ class Timers:
                 one = wanted[saga_id]
                 try:
                     work.decide(saga, Fired(one.step, one.direction, one.attempt, one.kind), None)
+                    for event in work.events_of(saga_id):
+                        entry_of(event)  # what cannot be published fails here, where it is known whose it is
                 except Exception as error:  # of the functions in the definition, which are anybody's
                     work.drop(saga_id)
-                    failed.append(one)
-                    log.error(
-                        "timer of a saga fails; the others go on", saga_id=saga_id, step=one.step, error=str(error)
-                    )
+                    failed.append((one, error))
                     continue
                 TIMERS_FIRED.labels(one.kind).inc()
             await carry_out(self._store, connection, work, tx.add)
             await failpoint("saga.timer_decided")
         await failpoint("saga.timer_committed")
-        TIMERS_POSTPONED.labels("failed").inc(len(failed))
-        await self._look_again(connection, [(one, one.now + LAST_LOOK) for one in failed])
+        for one, trouble in failed:
+            await self._after_failure(connection, one, trouble)
+
+    async def _after_failure(self, connection: Connection, one: Due, error: Exception) -> None:
+        """A function of the definition fails, or makes what cannot be published. It may be mended by a deployment; if
+        it is not soon, the saga is stuck, in front of a person who sees why."""
+        failures = self._failures[one.identity] = self._failures.get(one.identity, 0) + 1
+        sentence = f"The timer of {one.step} could not be decided. {words_of(error)}"
+        log.error("timer of a saga fails; the others go on", saga_id=one.saga_id, step=one.step, error=words_of(error))
+        TIMERS_POSTPONED.labels("failed").inc()
+        if failures < FAILURES_UNTIL_STUCK:
+            await self._look_again(connection, [(one, one.now + LAST_LOOK)])
+            return
+        del self._failures[one.identity]
+        try:
+            await self._get_stuck(connection, one, sentence)
+        except Exception as trouble:
+            if is_outage(trouble):
+                raise
+            log.error("a saga cannot even get stuck", saga_id=one.saga_id, error=words_of(trouble))
+            await self._look_again(connection, [(one, one.now + LAST_LOOK)])
+
+    async def _get_stuck(self, connection: Connection, one: Due, sentence: str) -> None:
+        async with self._outbox.transaction(connection) as tx:
+            work = Work(await self._store.lock_free(connection, [one.saga_id]))
+            for saga in work.sagas.values():
+                work.decide(saga, Broken(one.step, one.direction, one.attempt, one.kind, sentence), None)
+            await carry_out(self._store, connection, work, tx.add)
 
 
 async def rest(stopping: asyncio.Event, pause: timedelta) -> None:

@@ -11,7 +11,7 @@ from pydantic import BaseModel
 
 from orchestrator import messages
 from surefoot.events import Event, EventData
-from surefoot.saga import Definition, Instance
+from surefoot.saga import Definition, Instance, Status
 from surefoot.saga.decision import Decision
 from surefoot.saga.engine import begin, decide
 from surefoot.saga.instance import ENDED, Timer
@@ -35,6 +35,8 @@ class Loaded:
     version: int
     """As it is stored; 0 for one that begins."""
     reason: str | None = None
+    status_before: Status | None = None
+    """As it is stored; None for one that begins."""
     is_changed: bool = False
     clock: Clock = "kept"
     timer: Timer | None = None
@@ -92,6 +94,9 @@ class Work:
         decision = decide(saga.definition, saga.instance, stimulus, saga.choose())
         self._take(saga, decision, cause, None if cause is None else cause.id)
 
+    def events_of(self, saga_id: str) -> list[Event[EventData]]:
+        return [event for of, event in self.events if of == saga_id]
+
     def drop(self, saga_id: str) -> None:
         """It is somebody else's: forget what we decided for it."""
         del self.sagas[saga_id]
@@ -99,8 +104,9 @@ class Work:
         self.events = [pair for pair in self.events if pair[0] != saga_id]
 
     def _take(self, saga: Loaded, decision: Decision, cause: Event[EventData] | None, cause_id: str | None) -> None:
+        # What is only noted and ignored leaves the row as it is: when it was last changed, or ended, is worth knowing.
+        saga.is_changed = saga.is_changed or decision.instance != saga.instance or decision.arm is not None
         saga.instance = decision.instance
-        saga.is_changed = True
         about = (saga.definition, saga.model, saga.instance)
         sent: dict[tuple[str, str, int], str] = {}
         for send in decision.sends:

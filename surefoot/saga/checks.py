@@ -4,7 +4,7 @@ What needs a look at every way through the saga (an effect that nobody undoes, a
 `surefoot saga verify`.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from datetime import timedelta
 from typing import Any, get_args
 
@@ -84,9 +84,38 @@ def whole(definition: Definition) -> None:
         raise DefinitionError(f"{definition.name} has no steps.")
     _has_member(definition.name, definition.starts_on, definition.entity)
     _functions(definition, definition.nodes, ())
+    _one_wait_for_each(definition)
     everything = tuple(walk(definition.nodes))
     for status, make in definition.tells.items():
         _can_have(definition, f"what it tells of {status}", make, (), everything)
+
+
+def _one_wait_for_each(definition: Definition) -> None:
+    """An event is for one wait: nobody could say whether the second of two was meant, or the first again."""
+    found: list[tuple[Wait, dict[str, str]]] = list(_waits(definition.nodes, {}))
+    for n, (wait, way) in enumerate(found):
+        if definition.starts_on in wait.done_on:
+            raise DefinitionError(
+                f"{definition.name}: {wait.name} waits for {definition.starts_on.__name__}, which starts the saga."
+            )
+        for other, other_way in found[:n]:
+            both = {reply.__name__ for reply in wait.done_on} & {reply.__name__ for reply in other.done_on}
+            apart = any(way.get(branch, label) != label for branch, label in other_way.items())
+            if both and not apart:
+                raise DefinitionError(
+                    f"{definition.name}: {other.name} and {wait.name} both wait for {', '.join(sorted(both))}, so one "
+                    "event would do for both: give each an event of its own."
+                )
+
+
+def _waits(nodes: Sequence[Node], way: dict[str, str]) -> Iterator[tuple[Wait, dict[str, str]]]:
+    """Every wait, with the paths that lead to it."""
+    for node in nodes:
+        if isinstance(node, Wait):
+            yield node, way
+        elif isinstance(node, Branch):
+            for label, path in node.paths.items():
+                yield from _waits(path, {**way, node.name: label})
 
 
 def _functions(definition: Definition, nodes: Sequence[Node], before: tuple[Node, ...]) -> None:

@@ -11,7 +11,7 @@ from surefoot.saga.definition import Definition
 from surefoot.saga.instance import ENDED, Instance, StepRecord
 from surefoot.saga.operating import operate
 from surefoot.saga.parts import Step, Wait
-from surefoot.saga.stimulus import Arrived, Fired, Operated, Replied, Stimulus
+from surefoot.saga.stimulus import Arrived, Broken, Fired, Operated, Replied, Stimulus
 from surefoot.saga.turn import Chooser, Turn
 
 
@@ -41,6 +41,8 @@ def take(turn: Turn, stimulus: Stimulus) -> None:
         operate(turn, stimulus, take)
     elif isinstance(stimulus, Fired):
         fired(turn, stimulus)
+    elif isinstance(stimulus, Broken):
+        broken(turn, stimulus)
     elif turn.status in ENDED:
         turn.ignore(stimulus, "the saga has ended")
     elif turn.status == "PAUSED":
@@ -114,6 +116,14 @@ def arrived(turn: Turn, event: Arrived) -> None:
         turn.take_as_done(record, event.result, "ARRIVED")
     else:
         turn.ignore(event, "it is not waited for any more")
+
+
+def broken(turn: Turn, timer: Broken) -> None:
+    """Its step stays as it is, so that a retry sends it again and a skip takes it as done."""
+    armed, awaited = turn.timer, turn.awaited
+    at = None if armed is None else (armed.step, armed.direction, armed.attempt, armed.kind)
+    if awaited is not None and at == (timer.step, timer.direction, timer.attempt, timer.kind):
+        turn.stuck(awaited[0].name, awaited[1], timer.why)
 
 
 def fired(turn: Turn, timer: Fired) -> None:

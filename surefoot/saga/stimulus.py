@@ -41,6 +41,17 @@ class Fired:
     kind: Literal["timeout", "rest", "deadline"]
 
 
+@dataclass(frozen=True, slots=True)
+class Broken:
+    """A timer counts, and the saga's own functions fail on what follows from it: only a person can go on."""
+
+    step: str
+    direction: Direction
+    attempt: int
+    kind: Literal["timeout", "rest", "deadline"]
+    why: str
+
+
 Verb = Literal["pause", "resume", "retry", "skip", "compensate"]
 
 
@@ -55,4 +66,4 @@ class Operated:
     result: Any = None
 
 
-Stimulus = Replied | Arrived | Fired | Operated
+Stimulus = Replied | Arrived | Fired | Broken | Operated

@@ -33,6 +33,11 @@ class Outage:
     def is_on(self) -> bool:
         return self._failures > 0
 
+    @property
+    def lasted_s(self) -> float:
+        """How long it has been away; 0 if it is not."""
+        return time.monotonic() - self._since if self._failures else 0.0
+
     def failed(self, error: BaseException) -> timedelta:
         """Take note of a failure; how long to leave it alone."""
         if self._failures == 0:

@@ -64,6 +64,8 @@ Index(
     saga_instances.c.saga_type,
     postgresql_where=text("ended_at IS NULL"),
 )
+# For the retention: what ended long ago is found without a look at all the others.
+Index("saga_instances_ended", saga_instances.c.ended_at, postgresql_where=text("ended_at IS NOT NULL"))
 
 saga_history = Table(
     "saga_history",

@@ -5,7 +5,7 @@ from typing import assert_never
 
 from surefoot.saga.decision import Decision
 from surefoot.saga.instance import Instance
-from surefoot.saga.stimulus import Arrived, Fired, Operated, Replied, Stimulus
+from surefoot.saga.stimulus import Arrived, Broken, Fired, Operated, Replied, Stimulus
 from surefoot.saga.verify.deciding import Outcome
 from surefoot.saga.verify.model import Move
 from surefoot.saga.verify.verdict import Line
@@ -38,6 +38,8 @@ def _heard(stimulus: Stimulus | None) -> str:
         of = f"the undo of {stimulus.step}" if stimulus.direction == "undo" else stimulus.step
         why = " (the rest is over)" if stimulus.kind == "rest" else ""
         return f"timer: {of}, attempt {stimulus.attempt}{why}"
+    if isinstance(stimulus, Broken):
+        return f"the functions of the definition fail on the timer of {stimulus.step}"
     if isinstance(stimulus, Operated):
         return f"operator → {ORCHESTRATOR}: {stimulus.verb}"
     assert_never(stimulus)

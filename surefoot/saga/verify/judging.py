@@ -5,7 +5,7 @@ from dataclasses import replace
 
 from surefoot.saga.decision import Decision
 from surefoot.saga.instance import ENDED, Instance
-from surefoot.saga.stimulus import Arrived, Fired, Operated, Replied, Stimulus, Verb
+from surefoot.saga.stimulus import Arrived, Broken, Fired, Operated, Replied, Stimulus, Verb
 from surefoot.saga.verify.verdict import Trouble
 
 
@@ -32,6 +32,8 @@ def answer(before: Instance, stimulus: Stimulus | None, decision: Decision) -> T
         return None
     if isinstance(stimulus, Arrived):
         return _arrival(before, stimulus.wait, after, acted)
+    if isinstance(stimulus, Broken):  # a person's affair: the functions of a definition are not part of the model
+        return None
     return _reply(before, stimulus, after, moved)
 
 

@@ -35,6 +35,9 @@ STATEMENTS = [
      WITH (fillfactor = 60)
     """,
     """
+    CREATE INDEX saga_instances_ended ON {schema}.saga_instances (ended_at) WHERE ended_at IS NOT NULL
+    """,
+    """
     CREATE INDEX saga_instances_open ON {schema}.saga_instances (status, saga_type) WHERE ended_at IS NULL
     """,
     """

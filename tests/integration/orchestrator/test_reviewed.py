@@ -1,0 +1,145 @@
+"""What a review found: each would have stopped a partition, an orchestrator or a saga in silence."""
+
+from datetime import timedelta
+
+import asyncpg
+import pytest
+
+from orchestrator.operators import operate
+from orchestrator.registry import Registry
+from orchestrator.store import Store
+from surefoot.events import new_event
+from surefoot.saga import DefinitionError, Saga
+from surefoot.saga.stimulus import Operated
+from tests.integration.orchestrator.test_deciding import Desk, connection
+from tests.orchestrating import Stage, on_stage
+from tests.trips import (
+    Agency,
+    Booked,
+    Full,
+    PaperReady,
+    Refund,
+    TicketSent,
+    TripRequested,
+    Unbooked,
+    agency_consumer,
+    book,
+    send_ticket,
+    trip_saga,
+)
+
+__all__ = ["connection"]
+
+
+async def test_a_late_reply_of_an_ended_saga_does_no_harm_when_its_version_is_gone(
+    connection: asyncpg.Connection,
+) -> None:
+    old = Desk(connection, trip_saga(1))
+    await old.take(new_event(TripRequested(trip_id="old")))
+    refusal = await old.reply(Full(trip_id="old"))
+    await old.take(refusal)
+    assert await old.sagas() == [("old", "FAILED", None)]
+    new = Desk(connection, trip_saga(2))
+    await new.take(refusal, new_event(TripRequested(trip_id="new")))
+    assert await new.sagas() == [("old", "FAILED", None), ("new", "RUNNING", "book")]
+
+
+async def test_what_is_ignored_leaves_the_row_as_it_was(connection: asyncpg.Connection) -> None:
+    desk = Desk(connection, trip_saga())
+    await desk.take(new_event(TripRequested(trip_id="t-1")))
+    refusal = await desk.reply(Full(trip_id="t-1"))
+    await desk.take(refusal)
+    row = "SELECT version, ended_at, updated_at FROM surefoot.saga_instances"
+    before = tuple(await connection.fetchrow(row))
+    await desk.take(refusal)
+    assert tuple(await connection.fetchrow(row)) == before
+    kinds = await connection.fetch("SELECT kind FROM surefoot.saga_history ORDER BY id DESC LIMIT 1")
+    assert [one[0] for one in kinds] == ["IGNORED"]
+
+
+async def test_the_clock_of_a_resumed_saga_is_still_that_of_its_command(connection: asyncpg.Connection) -> None:
+    desk = Desk(connection, trip_saga())
+    await desk.take(new_event(TripRequested(trip_id="t-1")))
+    saga_id = await connection.fetchval("SELECT saga_id::text FROM surefoot.saga_instances")
+    registry = Registry([trip_saga()])
+    for verb in ("pause", "resume"):
+        await operate(connection, Store(registry, "surefoot"), saga_id, Operated(verb, "ada", "to look"))
+    command = await connection.fetchval("SELECT command_id::text FROM surefoot.saga_timers")
+    assert command == (await desk.commands())[-1][1]
+
+
+async def test_timers_of_versions_that_are_not_here_do_not_stand_in_the_way(connection: asyncpg.Connection) -> None:
+    await Desk(connection, trip_saga(1)).take(new_event(TripRequested(trip_id="old")))
+    await Desk(connection, trip_saga(2)).take(new_event(TripRequested(trip_id="new")))
+    await connection.execute("UPDATE surefoot.saga_timers SET fires_at = now() - interval '1 hour'")
+    sql = Store(Registry([trip_saga(1)]), "surefoot").sql
+    rows = await connection.fetch(sql.due, 1, ["trip"], [1])
+    assert [row[1] for row in rows] == ["old"]
+    rows = await connection.fetch(sql.due, 1, ["trip"], [2])
+    assert [row[1] for row in rows] == ["new"]
+
+
+def too_large(trip: TripRequested) -> Refund:
+    raise ValueError("the refund has no form")
+
+
+async def test_a_saga_whose_functions_fail_on_a_timer_gets_stuck_and_the_others_go_on(
+    stage: Stage, agency: Agency, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("orchestrator.timers.LAST_LOOK", timedelta(milliseconds=50))
+    saga = Saga("broken", version=1, starts_on=TripRequested)
+    saga.step("book", do=book, done_on=Booked, undo=too_large, undone_on=Unbooked, timeout=timedelta(milliseconds=200))
+    saga.step("print", do=send_ticket, done_on=TicketSent, nothing_to_undo=True)
+    agency.will("t-1", "book", "silent")
+    async with on_stage(stage, [saga], [agency_consumer(agency)]):
+        await stage.publish(TripRequested(trip_id="t-1"), TripRequested(trip_id="t-2"))
+        await stage.becomes("t-2", "COMPLETED")
+        await stage.becomes("t-1", "STUCK", within_s=60)
+    reason = await stage.connection.fetchval("SELECT reason FROM surefoot.stuck_sagas")
+    assert reason == "The timer of book could not be decided. the refund has no form"
+
+
+def test_two_waits_for_one_type_are_refused() -> None:
+    saga = Saga("twice", version=1, starts_on=TripRequested)
+    saga.wait("first", until=PaperReady, deadline=timedelta(days=1))
+    saga.step("print", do=send_ticket, done_on=TicketSent, nothing_to_undo=True)
+    saga.wait("second", until=PaperReady, deadline=timedelta(days=1))
+    with pytest.raises(DefinitionError, match="first and second both wait for PaperReady"):
+        _ = saga.definition
+
+
+def test_two_waits_for_one_type_on_different_paths_are_not() -> None:
+    saga = Saga("either", version=1, starts_on=TripRequested)
+    branch = saga.branch("way", by=lambda trip: "a")
+    for label in ("a", "b"):
+        branch.path(label).wait(f"paper_{label}", until=PaperReady, deadline=timedelta(days=1))
+    saga.step("print", do=send_ticket, done_on=TicketSent, nothing_to_undo=True)
+    assert len(list(saga.definition.waits)) == 2
+
+
+def test_a_wait_for_the_event_that_starts_the_saga_is_refused() -> None:
+    saga = Saga("again", version=1, starts_on=TripRequested)
+    saga.wait("itself", until=TripRequested, deadline=timedelta(days=1))
+    saga.step("print", do=send_ticket, done_on=TicketSent, nothing_to_undo=True)
+    with pytest.raises(DefinitionError, match="itself waits for TripRequested, which starts the saga"):
+        _ = saga.definition
+
+
+async def test_many_short_outages_do_not_put_timeouts_off(connection: asyncpg.Connection) -> None:
+    """What is due later than the outage was long stays as it is; what is due sooner gets that long, and no longer."""
+    desk = Desk(connection, trip_saga(timeout=timedelta(minutes=2)))
+    await desk.take(*(new_event(TripRequested(trip_id=trip)) for trip in ("soon", "late")))
+    await connection.execute(
+        "UPDATE surefoot.saga_timers t SET fires_at = now() + CASE entity_id WHEN 'soon' THEN interval '1 second' "
+        "ELSE interval '1 minute' END FROM surefoot.saga_instances i WHERE i.saga_id = t.saga_id"
+    )
+    sql = Store(Registry([trip_saga()]), "surefoot").sql
+    for _ in range(3):
+        await connection.execute(sql.give_time, timedelta(seconds=5))
+    rows = await connection.fetch(
+        "SELECT entity_id, extract(epoch FROM fires_at - now())::float8 FROM surefoot.saga_timers "
+        "JOIN surefoot.saga_instances USING (saga_id)"
+    )
+    left = {row[0]: row[1] for row in rows}
+    assert 4 < left["soon"] <= 5
+    assert 55 < left["late"] <= 60
