@@ -58,7 +58,10 @@ UPDATE checkout.sessions SET state = 'PLACED', placed_at = now()
 WHERE session_id = :session_id AND state = 'HELD' AND expires_at > now()
 RETURNING order_id, customer_id, mode, lines, total_minor, currency, ship_to
 """).columns(lines=JSONB, ship_to=JSONB)
-_LOOK = text("SELECT state, order_id, rejected_because FROM checkout.sessions WHERE session_id = :session_id")
+_LOOK = text("""
+SELECT state, order_id, rejected_because, expires_at > now() AS in_time
+FROM checkout.sessions WHERE session_id = :session_id
+""")
 _SHOWN = text("""
 SELECT session_id, order_id, customer_id, mode, state, lines, total_minor, currency, expires_at, rejected_because,
        created_at, placed_at
@@ -175,5 +178,7 @@ def _why_not(row: Any, session_id: str) -> Placed | NotPlaced:
                 "rejected",
                 f"The warehouse cannot keep these goods ({row.rejected_because}). Open a session with other lines.",
             )
+        case "HELD" if row.in_time:  # since we tried to place it, a moment ago
+            return NotPlaced("not_held_yet", "The warehouse has only just answered that it has the goods. Try again.")
         case _:  # EXPIRED, or HELD with its time over and the warehouse not having said so yet
             return NotPlaced("expired", "The session took too long, and its goods are on sale again. Open a new one.")
