@@ -38,5 +38,5 @@ async def test_a_session_that_is_held_while_its_buyer_clicks_is_not_called_expir
         answer = await place(session, session_id)
     assert isinstance(answer, NotPlaced)
     assert answer.reason == "not_held_yet"
-    async with AsyncSession(engine) as session, session.begin():
-        assert isinstance(await place(session, session_id), Placed)
+    async with AsyncSession(engine) as again, again.begin():
+        assert isinstance(await place(again, session_id), Placed)
