@@ -9,6 +9,8 @@ from surefoot.events import Money
 OrderId = Annotated[str, Field(min_length=1, max_length=64)]
 ReturnId = Annotated[str, Field(min_length=1, max_length=64)]
 Sku = Annotated[str, Field(min_length=1, max_length=64)]
+MOST_OF_ONE_ARTICLE = 10_000
+"""So many pieces of one article are handled at once: in a line, and in all lines of an order or a hold together."""
 
 
 class Part(BaseModel):
@@ -21,7 +23,7 @@ class Line(Part):
     """So many of one article."""
 
     sku: Sku
-    quantity: int = Field(ge=1, le=10_000)
+    quantity: int = Field(ge=1, le=MOST_OF_ONE_ARTICLE)
     unit_price: Money
 
 
@@ -29,7 +31,7 @@ class StockLine(Part):
     """So many of one article, where the price is nobody's business."""
 
     sku: Sku
-    quantity: int = Field(ge=1, le=10_000)
+    quantity: int = Field(ge=1, le=MOST_OF_ONE_ARTICLE)
 
 
 class Address(Part):

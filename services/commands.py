@@ -1,5 +1,6 @@
 """`surefoot services`: run the reference services, open their front doors, check their books."""
 
+from contextlib import suppress
 from typing import Annotated
 
 import structlog
@@ -9,7 +10,8 @@ from rich.console import Console
 from rich.markup import escape
 
 from consumers.settings import ConsumerSettings
-from services.checks import money, stock
+from services.address import listening, refuse_others
+from services.checks import contradictions
 from services.doors import front_doors
 from services.provider.command import provider
 from services.roster import CONSUMERS
@@ -26,6 +28,8 @@ from surefoot.telemetry.logging import set_up_logging
 
 log = structlog.get_logger("surefoot.services")
 console = Console(highlight=False, soft_wrap=True)
+SHOWN = 50
+"""So many contradictions are told one by one."""
 app = typer.Typer(no_args_is_help=True, help="The reference services: a shop that the platform's sagas drive.")
 
 
@@ -68,10 +72,20 @@ def doors(
     database: Database = None,
     port: Annotated[int, typer.Option(min=1, max=65535, help="The port to serve at.")] = 8000,
     host: Annotated[str, typer.Option(help="The address to serve at. There is no access control.")] = "127.0.0.1",
+    open_: Annotated[
+        bool,
+        typer.Option("--open", help="Serve at an address that other machines reach, to anybody who reaches it."),
+    ] = False,
 ) -> None:
     """Open the HTTP front doors of checkout, order and returns, at one address, until Ctrl-C."""
     settings = ServiceSettings(database=required_database(database))
-    uvicorn.run(front_doors(settings), host=host, port=port, log_level="warning")
+    if not open_:
+        refuse_others(host)
+    server = uvicorn.Server(uvicorn.Config(front_doors(settings), log_level="warning"))
+    with listening(host, port) as listener, suppress(KeyboardInterrupt):
+        server.run(sockets=[listener])
+    if not server.started:
+        raise ConfigurationError("The front doors could not be opened: the log above says why.")
 
 
 app.command("provider")(provider)
@@ -79,19 +93,19 @@ app.command("provider")(provider)
 
 @app.command()
 def check(database: Database = None) -> None:
-    """Prove from the services' books that money and stock are conserved. Exit code 1 if they are not."""
-    settings = ServiceSettings(database=required_database(database))
+    """Prove from the services' books, once nothing is under way, that money and stock are conserved, and that the books
+    of one service fit those of the others.
 
-    async def both() -> list[str]:
-        found = [*await money.check(settings), *await stock.check(settings.database_of("warehouse"))]
-        return [str(finding) for finding in found]
-
-    found = run(both())
-    for line in found[:50]:
-        console.print(f"[red]✗[/] {escape(line)}")
+    Exit codes: 0 all adds up, 1 it does not, 2 the books cannot be read.
+    """
+    found = run(contradictions(ServiceSettings(database=required_database(database))))
+    for sentence in found[:SHOWN]:
+        console.print(f"[red]✗[/] {escape(sentence)}")
+    if len(found) > SHOWN:
+        console.print(f"… and {len(found) - SHOWN} more.")
     if found:
         raise typer.Exit(1)
-    console.print("[green]✓[/] Money and stock add up, to the cent and piece.")
+    console.print("[green]✓[/] Money and stock add up, to the cent and piece, and the services' books agree.")
 
 
 @app.command()

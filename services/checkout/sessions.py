@@ -4,6 +4,7 @@ HOLDING (the warehouse is asked) → HELD → PLACED; or REJECTED (not to be had
 a session carry its id as their correlation, from the first question to the last parcel.
 """
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import timedelta
@@ -16,11 +17,12 @@ from sqlalchemy.ext.asyncio import AsyncConnection, AsyncSession
 from uuid_utils import uuid7
 
 from schemas.order import Mode, PlacementRequested
-from schemas.parts import Address, Line, StockLine
+from schemas.parts import MOST_OF_ONE_ARTICLE, Address, Line, StockLine
 from schemas.warehouse import HoldStock
 from surefoot import outbox
 from surefoot.errors import SurefootError
 from surefoot.events import Money
+from surefoot.events.text import has_forbidden
 
 
 class WishRefused(SurefootError):
@@ -83,7 +85,9 @@ async def open_session(
     mode: Mode,
     hold: timedelta,
 ) -> Opened:
-    """Write a session down and ask the warehouse to keep its goods, in the transaction of `session`."""
+    """Write a session down and ask the warehouse to keep its goods, in the transaction of `session`. A wish that could
+    not be carried out later is refused now: `WishRefused`."""
+    check_wish(customer_id, lines)
     total = total_of(lines)
     session_id, order_id = str(uuid7()), str(uuid7())
     values = {
@@ -139,8 +143,26 @@ async def shown(connection: AsyncConnection, session_id: str) -> RowMapping | No
     return (await connection.execute(_SHOWN, {"session_id": session_id})).mappings().one_or_none()
 
 
+def check_wish(customer_id: str, lines: Sequence[Line]) -> None:
+    """What the other services could not handle is refused here, where somebody is there to read why: the customer is
+    the key of what notification is told, and the warehouse handles so many pieces of an article at once."""
+    if has_forbidden(customer_id):
+        raise WishRefused("The customer_id has a NUL or another control character: remove it.")
+    pieces: Counter[str] = Counter()
+    for line in lines:
+        if has_forbidden(line.sku):
+            raise WishRefused(f"The article {line.sku!r} has a NUL or another control character in its sku: remove it.")
+        pieces[line.sku] += line.quantity
+    for sku, quantity in pieces.items():
+        if quantity > MOST_OF_ONE_ARTICLE:
+            raise WishRefused(
+                f"{quantity} of {sku} are too many: a session has at most {MOST_OF_ONE_ARTICLE} of one article. Open "
+                "several sessions."
+            )
+
+
 def total_of(lines: Sequence[Line]) -> Money:
-    """What the lines cost together. They must share a currency, and cost no less than nothing."""
+    """What the lines cost together. They must share a currency, and cost more than nothing."""
     currencies = {line.unit_price.currency for line in lines}
     if len(currencies) != 1:
         raise WishRefused(
@@ -149,7 +171,10 @@ def total_of(lines: Sequence[Line]) -> Money:
         )
     if any(line.unit_price.minor_units < 0 for line in lines):
         raise WishRefused("A price below zero is no price: take the reduction off the article's own price.")
-    return Money.minor(sum(line.unit_price.minor_units * line.quantity for line in lines), currencies.pop())
+    total = sum(line.unit_price.minor_units * line.quantity for line in lines)
+    if total == 0:
+        raise WishRefused("These lines cost nothing together, and nobody can be charged nothing: sell one at a price.")
+    return Money.minor(total, currencies.pop())
 
 
 async def _become(

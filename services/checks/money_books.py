@@ -5,10 +5,10 @@ Each database is read in one snapshot, but they are several: read them when the 
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
+from services.checks.reading import read
 from services.settings import ServiceSettings
-from surefoot.database.connection import Row, close_quietly, connect
 
 ORDERS = "SELECT order_id, status, total_minor, currency FROM orders.orders"
 PAYMENTS = "SELECT payment_id, order_id, status, amount, refunded, currency, charge_id FROM payments.payments"
@@ -85,9 +85,9 @@ class Books:
 
 async def read_books(settings: ServiceSettings) -> Books:
     """From the databases of the order and the payment service, and of the provider."""
-    (orders,) = await _read(settings.database_of("order"), ORDERS)
-    payments, refunds = await _read(settings.database_of("payment"), PAYMENTS, REFUNDS)
-    charges, given_back = await _read(settings.database_of("provider"), CHARGES, GIVEN_BACK)
+    (orders,) = await read(settings.database_of("order"), ORDERS)
+    payments, refunds = await read(settings.database_of("payment"), PAYMENTS, REFUNDS)
+    charges, given_back = await read(settings.database_of("provider"), CHARGES, GIVEN_BACK)
     return Books(
         [Order(*row) for row in orders],
         [Payment(*row) for row in payments],
@@ -95,17 +95,3 @@ async def read_books(settings: ServiceSettings) -> Books:
         [Charge(*row) for row in charges],
         [GivenBack(*row) for row in given_back],
     )
-
-
-async def _read(url: str, *queries: str) -> list[list[tuple[Any, ...]]]:
-    connection = await connect(url, name="surefoot check money")
-    try:
-        async with connection.transaction():
-            await connection.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY")
-            return [[_values(row) for row in await connection.fetch(query)] for query in queries]
-    finally:
-        await close_quietly(connection)
-
-
-def _values(row: Row) -> tuple[Any, ...]:
-    return tuple(row[position] for position in range(len(row)))

@@ -6,9 +6,11 @@ from typing import Any, NamedTuple
 
 import orjson
 
-from surefoot.database.connection import connect
+from services.checks.reading import read
 
 KEPT_IN = ("on_hand", "held", "reserved", "quarantined")
+RESERVATIONS = "SELECT order_id, state, lines FROM warehouse.reservations"
+RETURNED = "SELECT return_id, place, lines FROM warehouse.returned"
 Lines = tuple[tuple[str, int], ...]
 
 
@@ -56,28 +58,23 @@ class Books:
 
 
 async def read_books(url: str) -> Books:
-    connection = await connect(url, name="surefoot check stock")
-    try:
-        async with connection.transaction():
-            await connection.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY")
-            columns = ", ".join(KEPT_IN)
-            stock = await connection.fetch(f"SELECT sku, {columns} FROM warehouse.stock")
-            moves = await connection.fetch(
-                f"SELECT move_id, sku, cause, reference, {columns} FROM warehouse.moves ORDER BY move_id"
-            )
-            holds = await connection.fetch("SELECT checkout_session_id, state, lines FROM warehouse.holds")
-            reservations = await connection.fetch("SELECT order_id, state, lines FROM warehouse.reservations")
-            returned = await connection.fetch("SELECT return_id, place, lines FROM warehouse.returned")
-    finally:
-        await connection.close()
+    columns = ", ".join(KEPT_IN)
+    stock, moves, holds, reservations, returned = await read(
+        url,
+        f"SELECT sku, {columns} FROM warehouse.stock",
+        f"SELECT move_id, sku, cause, reference, {columns} FROM warehouse.moves ORDER BY move_id",
+        "SELECT checkout_session_id, state, lines FROM warehouse.holds",
+        RESERVATIONS,
+        RETURNED,
+    )
     return Books(
         {row[0]: (row[1], row[2], row[3], row[4]) for row in stock},
         [Move(row[0], row[1], row[2], row[3], (row[4], row[5], row[6], row[7])) for row in moves],
-        [Hold(row[0], row[1], _lines(row[2])) for row in holds],
-        [Reservation(row[0], row[1], _lines(row[2])) for row in reservations],
-        [Returned(row[0], row[1], _lines(row[2])) for row in returned],
+        [Hold(row[0], row[1], lines_of(row[2])) for row in holds],
+        [Reservation(row[0], row[1], lines_of(row[2])) for row in reservations],
+        [Returned(row[0], row[1], lines_of(row[2])) for row in returned],
     )
 
 
-def _lines(kept: Any) -> Lines:
+def lines_of(kept: Any) -> Lines:
     return tuple((line["sku"], line["quantity"]) for line in orjson.loads(kept))

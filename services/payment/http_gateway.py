@@ -18,6 +18,8 @@ from surefoot.events import Money
 
 NOT_REACHED = (httpx.ConnectError, httpx.ConnectTimeout)
 """The request never left, so nothing can have become of it."""
+NOT_LET_IN = (401, 403)
+"""Says nothing about the one payment: it would be the same for all of them, until somebody mends it."""
 REASONS: tuple[str, ...] = get_args(FailureReason)
 
 
@@ -90,6 +92,11 @@ class HttpGateway:
             self._idle.append(client)
         if answer.status_code == 503:
             raise DependencyDown(f"The payment provider says that it is away (503 to {path}): {answer.text[:200]}")
+        if answer.status_code in NOT_LET_IN:
+            raise DependencyDown(
+                f"The payment provider at {client.base_url} does not let us in ({answer.status_code} to {path}): "
+                f"{answer.text[:200]} Mend the credentials, or the address; payments wait until then."
+            )
         if answer.status_code >= 500 or answer.status_code == 429:
             raise Transient(f"The payment provider answered {answer.status_code} to {path}: {answer.text[:200]}")
         return answer

@@ -37,7 +37,9 @@ async def remember_orders(events: Sequence[Event[OrderPendingPayment]], tx: Tran
 
 @returns.on_batch(OrderConfirmed)
 async def open_for_returns(events: Sequence[Event[OrderConfirmed]], tx: Transaction) -> None:
-    await tx.session.execute(_CONFIRM, {"orders": sorted({event.data.order_id for event in events})})
+    """A choreographed order is confirmed and never shipped: what has not left the house cannot come back to it."""
+    shipped = {event.data.order_id for event in events if event.data.mode == "orchestrated"}
+    await tx.session.execute(_CONFIRM, {"orders": sorted(shipped)})
 
 
 @returns.on(ReturnEscalated)

@@ -20,14 +20,14 @@ from surefoot import outbox
 _BOUGHT = text(
     "SELECT customer_id, lines, confirmed FROM returns.bought WHERE order_id = :order_id FOR UPDATE"
 ).columns(lines=JSONB)
-_COMING_BACK = text("""
-SELECT line.sku, CAST(sum(line.quantity) AS bigint) AS quantity
-FROM returns.returns, jsonb_to_recordset(lines) AS line (sku text, quantity bigint)
-WHERE order_id = :order_id AND state <> 'ABORTED' GROUP BY line.sku
+_IN_USE = text("""
+SELECT piece.sku, piece.price, CAST(sum(piece.quantity) AS bigint) AS quantity
+FROM returns.returns, jsonb_to_recordset(pieces) AS piece (sku text, price bigint, quantity bigint)
+WHERE order_id = :order_id AND state <> 'ABORTED' GROUP BY piece.sku, piece.price
 """)
 _INSERT = text("""
-INSERT INTO returns.returns (return_id, order_id, customer_id, lines, amount_minor, currency)
-VALUES (:return_id, :order_id, :customer_id, CAST(:lines AS jsonb), :amount_minor, :currency)
+INSERT INTO returns.returns (return_id, order_id, customer_id, lines, pieces, amount_minor, currency)
+VALUES (:return_id, :order_id, :customer_id, CAST(:lines AS jsonb), CAST(:pieces AS jsonb), :amount_minor, :currency)
 """)
 _BECOMES = text("""
 UPDATE returns.returns SET state = :state, updated_at = clock_timestamp()
@@ -54,8 +54,8 @@ async def request_return(
         return NotGranted("unknown_order", f"There is no order {order_id} that could be given back.")
     if not order.confirmed:
         return NotGranted("not_confirmed", f"The order {order_id} is not on its way: nothing of it can come back.")
-    coming_back = {row.sku: row.quantity for row in await session.execute(_COMING_BACK, {"order_id": order_id})}
-    verdict = judged([Line.model_validate(line) for line in order.lines], coming_back, lines)
+    in_use = {(row.sku, row.price): row.quantity for row in await session.execute(_IN_USE, {"order_id": order_id})}
+    verdict = judged([Line.model_validate(line) for line in order.lines], in_use, lines)
     if isinstance(verdict, NotGranted):
         return verdict
     wish = ReturnRequested(
@@ -88,6 +88,7 @@ def _row(wish: ReturnRequested, granted: Granted) -> dict[str, object]:
         "order_id": wish.order_id,
         "customer_id": wish.customer_id,
         "lines": orjson.dumps([line.model_dump() for line in granted.lines]).decode(),
+        "pieces": orjson.dumps([pieces._asdict() for pieces in granted.pieces]).decode(),
         "amount_minor": granted.amount.minor_units,
         "currency": granted.amount.currency,
     }

@@ -14,7 +14,9 @@ bought = Table(
     Column("order_id", Text, primary_key=True),
     Column("customer_id", Text, nullable=False),
     Column("lines", JSONB, nullable=False, comment="with prices, as ordered"),
-    Column("confirmed", Boolean, nullable=False, server_default="false", comment="only then can it come back"),
+    Column(
+        "confirmed", Boolean, nullable=False, server_default="false", comment="and shipped: only then can it come back"
+    ),
 )
 returns = Table(
     "returns",
@@ -24,6 +26,7 @@ returns = Table(
     Column("customer_id", Text, nullable=False),
     Column("state", Text, nullable=False, server_default="REQUESTED"),
     Column("lines", JSONB, nullable=False, comment="[{sku, quantity}], one for each article"),
+    Column("pieces", JSONB, nullable=False, comment="[{sku, price, quantity}]: which of them, by what they have cost"),
     Column("amount_minor", BigInteger, nullable=False, comment="what an approved return gives back"),
     Column("currency", Text, nullable=False),
     Column("created_at", DateTime(timezone=True), nullable=False, server_default=func.clock_timestamp()),

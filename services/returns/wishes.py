@@ -1,17 +1,29 @@
 """A wish to give goods back: what of the order can still come back, and what that is worth. Pure."""
 
-from collections.abc import Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, NamedTuple
 
 from schemas.parts import Line, StockLine
 from surefoot.events import Money
+
+
+class Pieces(NamedTuple):
+    """So many of an article that have cost the same."""
+
+    sku: str
+    price: int
+    """Of one, in the currency's smallest unit."""
+    quantity: int
 
 
 @dataclass(frozen=True, slots=True)
 class Granted:
     lines: tuple[StockLine, ...]
     amount: Money
+    pieces: tuple[Pieces, ...]
+    """Which of what was bought: kept with the return, so that none is paid for twice, and all are free if it aborts."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,28 +32,44 @@ class NotGranted:
     sentence: str
 
 
-def judged(bought: Sequence[Line], coming_back: Mapping[str, int], wish: Sequence[StockLine]) -> Granted | NotGranted:
-    """`coming_back` counts what earlier returns of the order have asked for: nothing comes back twice.
+def judged(
+    bought: Sequence[Line], in_use: Mapping[tuple[str, int], int], wish: Sequence[StockLine]
+) -> Granted | NotGranted:
+    """`in_use` counts, by article and price, the pieces that other returns of the order have: nothing comes back twice.
 
-    Of an article that was bought at two prices, the dearer pieces come back first, whichever return they are in."""
+    Of an article that was bought at two prices, the dearest pieces that are left come back first."""
     wanted: dict[str, int] = {}
     for line in wish:
         wanted[line.sku] = wanted.get(line.sku, 0) + line.quantity
-    amount = Money.minor(0, bought[0].unit_price.currency)
+    given: list[Pieces] = []
     for sku, quantity in sorted(wanted.items()):
-        prices = _prices(bought, sku)
-        before = coming_back.get(sku, 0)
-        if before + quantity > len(prices):
+        of_it = _by_price(bought, sku)
+        left = {price: count - in_use.get((sku, price), 0) for price, count in of_it.items()}
+        if quantity > sum(left.values()):
+            total = of_it.total()
             return NotGranted(
                 "too_many",
-                f"{quantity} of {sku} cannot be given back: {len(prices)} were bought, and {before} of them are "
-                "part of another return.",
+                f"{quantity} of {sku} cannot be given back: {total} were bought, and {total - sum(left.values())} of "
+                "them are part of another return.",
             )
-        amount += Money.minor(sum(prices[before : before + quantity]), amount.currency)
-    return Granted(tuple(StockLine(sku=sku, quantity=quantity) for sku, quantity in sorted(wanted.items())), amount)
+        given += _dearest(sku, left, quantity)
+    amount = Money.minor(sum(pieces.price * pieces.quantity for pieces in given), bought[0].unit_price.currency)
+    lines = tuple(StockLine(sku=sku, quantity=quantity) for sku, quantity in sorted(wanted.items()))
+    return Granted(lines, amount, tuple(given))
 
 
-def _prices(bought: Sequence[Line], sku: str) -> list[int]:
-    """What each piece of the article has cost, dearest first."""
-    pieces = (([line.unit_price.minor_units] * line.quantity) for line in bought if line.sku == sku)
-    return sorted((price for pile in pieces for price in pile), reverse=True)
+def _by_price(bought: Sequence[Line], sku: str) -> Counter[int]:
+    """How many pieces of the article were bought at each price."""
+    pieces: Counter[int] = Counter()
+    for line in bought:
+        if line.sku == sku:
+            pieces[line.unit_price.minor_units] += line.quantity
+    return pieces
+
+
+def _dearest(sku: str, left: Mapping[int, int], quantity: int) -> Iterator[Pieces]:
+    for price in sorted(left, reverse=True):
+        taken = min(quantity, left[price])
+        if taken > 0:
+            yield Pieces(sku, price, taken)
+            quantity -= taken

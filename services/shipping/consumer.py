@@ -90,9 +90,16 @@ async def create_label(event: Event[CreateReturnLabel], tx: Transaction) -> Retu
 
 @shipping.command(CancelReturnLabel)
 async def cancel_label(event: Event[CancelReturnLabel], tx: Transaction) -> ReturnLabelCancelled:
-    """A parcel that was picked up before is on its way: that stays written down."""
-    await tx.session.execute(_CANCEL_LABEL, {"return_id": event.data.return_id})
-    return ReturnLabelCancelled(order_id=event.data.order_id, return_id=event.data.return_id)
+    """A parcel that is on its way cannot be called back. Were its label cancelled all the same, nobody would wait for
+    it any more; so the undo dies here, and its saga is stuck in front of a person."""
+    return_id = event.data.return_id
+    await tx.session.execute(_CANCEL_LABEL, {"return_id": return_id})
+    if await tx.session.scalar(_STATE, {"return_id": return_id}) == "PICKED_UP":
+        raise Permanent(
+            f"The parcel of {return_id} has been picked up and is on its way to us, so its label cannot be cancelled. "
+            "See to the parcel when it comes, then skip this undo."
+        )
+    return ReturnLabelCancelled(order_id=event.data.order_id, return_id=return_id)
 
 
 @shipping.command(ShipBack)

@@ -4,6 +4,7 @@ Each verb is one statement in the transaction of the session it is given. Two wh
 its row, and the second sees what the first has left.
 """
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
@@ -12,7 +13,7 @@ from typing import Any, Literal
 import orjson
 from sqlalchemy.ext.asyncio import AsyncSession
 
-from schemas.parts import StockLine
+from schemas.parts import MOST_OF_ONE_ARTICLE, StockLine
 from schemas.warehouse import RejectReason
 from services.warehouse import statements
 from surefoot.consumer import Permanent, Transient
@@ -57,6 +58,8 @@ async def hold(
 ) -> Held | Refused:
     """Keep goods for a checkout session, for so many seconds of the database's clock. Asked again, the answer is what
     became of the first hold."""
+    if (refused := beyond(lines)) is not None:
+        return refused
     wanted = merged(lines)
     values = {**_parameters(wanted), "session_id": checkout_session_id, "hold_s": hold_s}
     row = (await session.execute(statements.HOLD, values)).one()
@@ -74,6 +77,8 @@ async def reserve(
     session: AsyncSession, order_id: str, checkout_session_id: str, lines: Sequence[StockLine]
 ) -> Reserved | Refused:
     """Set goods aside for an order: those that its session holds if it still does, else what is free."""
+    if (refused := beyond(lines)) is not None:
+        return refused
     wanted = merged(lines)
     reservation_id = f"reservation-{order_id}"
     ids = {"order_id": order_id, "session_id": checkout_session_id, "reservation_id": reservation_id}
@@ -136,16 +141,24 @@ async def receive(session: AsyncSession, delivery: str, pieces: Mapping[str, int
 
 def merged(lines: Sequence[StockLine]) -> Lines:
     """One line for each article, sorted: two lines of the same article must not each be given its last piece."""
-    quantities: dict[str, int] = {}
-    for line in lines:
-        quantities[line.sku] = quantities.get(line.sku, 0) + line.quantity
+    quantities = _quantities(lines)
     if any(quantity > MOST_OF_ONE_ARTICLE for quantity in quantities.values()):
         raise Permanent(f"More than {MOST_OF_ONE_ARTICLE} pieces of one article are not handled at once.")
     return tuple(StockLine(sku=sku, quantity=quantity) for sku, quantity in sorted(quantities.items()))
 
 
-MOST_OF_ONE_ARTICLE: int = 10_000
-"""As the contracts have it for a single line."""
+def beyond(lines: Sequence[StockLine]) -> Refused | None:
+    """A refusal, if there are more of one article than are handled at once: whoever asked is told, and need not wait
+    for an answer that never comes."""
+    many = [sku for sku, quantity in _quantities(lines).items() if quantity > MOST_OF_ONE_ARTICLE]
+    return Refused("out_of_stock", tuple(sorted(many))) if many else None
+
+
+def _quantities(lines: Sequence[StockLine]) -> Counter[str]:
+    quantities: Counter[str] = Counter()
+    for line in lines:
+        quantities[line.sku] += line.quantity
+    return quantities
 
 
 def _parameters(lines: Lines) -> dict[str, Any]:

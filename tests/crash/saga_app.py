@@ -125,9 +125,4 @@ only_new = [old_and_new[1]]
 changed = [saga(1, ticket=False)]
 
 if NAME in os.environ:  # in an orchestrator of ours
-    from orchestrator.runtime import OrchestratorRuntime
-
     rename_topics({part: f"{os.environ[NAME]}.{part}" for part in TOPICS})
-    defaults = OrchestratorRuntime.__init__.__kwdefaults__
-    assert defaults is not None
-    defaults["name"] = orchestrator_name(os.environ[NAME])

@@ -75,6 +75,7 @@ class Ground(Stage):
             "SUREFOOT_LOG_LEASE": "PT2S",
             "SUREFOOT_FAILPOINTS": failpoints,
             NAME: self.name,
+            "SUREFOOT_ORCHESTRATOR_NAME": orchestrator_name(self.name),
             TIMEOUT_S: str(timeout_s),
             ATTEMPTS: str(attempts),
             POISON: str(self.poison),

@@ -152,6 +152,10 @@ async def test_a_placed_session_stays_placed_when_its_hold_expires(
         ({"lines": [{"sku": "table", "quantity": 0, "unit_price": PRICE}]}, "lines.0.quantity"),
         ({"lines": [{"sku": "table", "quantity": 1, "unit_price": 9.99}]}, "float"),
         ({"customer_id": "c\x00"}, "NUL"),
+        ({"customer_id": "c\n1"}, "control character"),
+        ({"lines": [{"sku": "ta\nble", "quantity": 1, "unit_price": PRICE}]}, "control character"),
+        ({"lines": [{"sku": "table", "quantity": 1, "unit_price": {**PRICE, "minor_units": 0}}]}, "cost nothing"),
+        ({"lines": [{"sku": "table", "quantity": 6_000, "unit_price": PRICE}] * 2}, "12000 of table"),
         ({"mode": "by magic"}, "mode"),
         ({"coupon": "FREE"}, "coupon"),
         (
@@ -221,6 +225,36 @@ async def test_only_what_was_bought_and_confirmed_can_come_back(desk: httpx.Asyn
     assert_problem(await desk.post("/returns", json=back("o-2", table=1)), 409, "not_confirmed", "o-2")
     assert_problem(await desk.post("/returns", json=back("o-9", table=1)), 404, "unknown_order", "o-9")
     assert_problem(await desk.get("/returns/r-9"), 404, "unknown", "r-9")
+
+
+async def test_an_order_that_nobody_ships_cannot_come_back(desk: httpx.AsyncClient, engine: AsyncEngine) -> None:
+    pending = OrderPendingPayment(
+        order_id="o-3",
+        customer_id="c-1",
+        checkout_session_id="s-3",
+        mode="choreographed",
+        lines=lines(table=2),
+        total=Money.minor(2000, "EUR"),
+    )
+    await learn(engine, returns, pending, OrderConfirmed(order_id="o-3", mode="choreographed"))
+    assert_problem(await desk.post("/returns", json=back("o-3", table=1)), 409, "not_confirmed", "not on its way")
+
+
+async def test_what_an_aborted_return_was_worth_can_be_had_again(desk: httpx.AsyncClient, engine: AsyncEngine) -> None:
+    pending = OrderPendingPayment(
+        order_id="o-4",
+        customer_id="c-1",
+        checkout_session_id="s-4",
+        mode="orchestrated",
+        lines=(*lines(price=1000, table=1), *lines(price=300, table=1)),
+        total=Money.minor(1300, "EUR"),
+    )
+    await learn(engine, returns, pending, OrderConfirmed(order_id="o-4", mode="orchestrated"))
+    asked = [(await desk.post("/returns", json=back("o-4", table=1))).json() for _ in range(2)]
+    aborted = ReturnAborted(return_id=asked[0]["return_id"], order_id="o-4", customer_id="c-1")
+    await learn(engine, returns, aborted)
+    asked.append((await desk.post("/returns", json=back("o-4", table=1))).json())
+    assert [one["amount"]["minor_units"] for one in asked] == [1000, 300, 1000]
 
 
 async def test_a_return_follows_its_saga_and_an_end_is_an_end(desk: httpx.AsyncClient, engine: AsyncEngine) -> None:

@@ -90,6 +90,19 @@ async def test_a_label_that_was_never_made_is_cancelled_all_the_same(kit: Consum
         await confirm_pickup(session, "r-1")
 
 
+async def test_the_label_of_a_parcel_that_is_on_its_way_is_not_cancelled(
+    kit: ConsumerKit, session: AsyncSession, connection: asyncpg.Connection
+) -> None:
+    await kit.command(LABEL, saga="g-1", step="create_label")
+    await confirm_pickup(session, "r-1")
+    await kit.command(CANCEL, saga="g-1", step="create_label", direction="undo")
+    (dead,) = kit.dead
+    assert "r-1 has been picked up" in str(dead)
+    assert ReturnLabelCancelled(order_id="o-1", return_id="r-1") not in kit.published
+    await session.commit()
+    assert await connection.fetchval("SELECT state FROM shipping.labels") == "PICKED_UP"
+
+
 async def test_what_is_not_accepted_goes_back_once(
     kit: ConsumerKit, session: AsyncSession, connection: asyncpg.Connection
 ) -> None:

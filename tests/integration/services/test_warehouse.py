@@ -109,6 +109,17 @@ async def test_a_hold_outside_of_any_saga_is_answered_and_asked_again_gets_the_s
     assert await on_the_shelf(connection, "table") == (5, 2, 0, 0)
 
 
+async def test_more_than_is_handled_at_once_is_refused_and_nobody_waits_for_an_answer(kit: ConsumerKit) -> None:
+    many = (*goods(table=9_999), *goods(table=2), *goods(lamp=1))
+    await kit.deliver(HoldStock(checkout_session_id="s-1", lines=many, hold_s=60))
+    await kit.command(ReserveStock(order_id="o-1", checkout_session_id="s-9", lines=many), saga="g-1", step="reserve")
+    assert kit.published == [
+        StockHoldRejected(checkout_session_id="s-1", reason="out_of_stock", missing=("table",)),
+        StockRejected(order_id="o-1", reason="out_of_stock", missing=("table",)),
+    ]
+    assert not kit.dead
+
+
 async def test_a_hold_that_cannot_be_had_is_refused(kit: ConsumerKit) -> None:
     await kit.deliver(HoldStock(checkout_session_id="s-1", lines=goods(table=2, unicorn=1), hold_s=60))
     refused = StockHoldRejected(checkout_session_id="s-1", reason="unknown_article", missing=("unicorn",))

@@ -75,7 +75,7 @@ async def test_a_charge_whose_key_was_voided_is_barred(provider: Provider, gatew
     assert await charge(gateway) == Barred()
 
 
-@pytest.mark.parametrize(("status", "code"), [(422, "key_reused"), (400, None), (401, None), (409, "other")])
+@pytest.mark.parametrize(("status", "code"), [(422, "key_reused"), (400, None), (409, "other")])
 async def test_a_refused_request_is_for_good(
     provider: Provider, gateway: HttpGateway, status: int, code: str | None
 ) -> None:
@@ -116,6 +116,16 @@ async def test_a_provider_that_says_it_is_away_costs_no_attempt(provider: Provid
     provider.says(503)
     with pytest.raises(DependencyDown, match="503"):
         await charge(gateway)
+
+
+@pytest.mark.parametrize("status", [401, 403])
+async def test_a_provider_that_does_not_let_us_in_costs_no_attempt(
+    provider: Provider, gateway: HttpGateway, status: int
+) -> None:
+    provider.answer = lambda _: httpx.Response(status, content=b"<html>who are you?</html>")
+    for ask in (lambda: charge(gateway), lambda: gateway.void("k-1"), lambda: gateway.refund("r-1", "ch_1", EUR_20)):
+        with pytest.raises(DependencyDown, match=rf"does not let us in \({status}"):
+            await ask()
 
 
 @pytest.mark.parametrize("body", [b"<html>welcome</html>", b"[]", b""])
