@@ -3,6 +3,7 @@
 import re
 import shlex
 import subprocess
+import tomllib
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +25,7 @@ def surefoot_commands(service: dict[str, Any]) -> list[list[str]]:
 
 
 def test_postgres_kafka_and_the_processes_are_there() -> None:
-    assert SERVICES.keys() == {"postgres", "kafka", "migrate", "relay"}
+    assert SERVICES.keys() == {"postgres", "kafka", "migrate", "relay", "orchestrator", "provider", "shop"}
     assert SERVICES["postgres"]["image"] == "postgres:18"
     assert SERVICES["kafka"]["image"].startswith("apache/kafka:")
     assert SERVICES["kafka"]["environment"]["KAFKA_PROCESS_ROLES"] == "broker,controller"
@@ -43,11 +44,19 @@ def test_what_a_service_waits_for_exists_and_can_become_true() -> None:
 
 
 def test_nothing_starts_before_the_tables_and_topics_are_made() -> None:
-    assert SERVICES["relay"]["depends_on"]["migrate"] == {"condition": "service_completed_successfully"}
+    for name in ("relay", "orchestrator", "provider", "shop"):
+        assert SERVICES[name]["depends_on"]["migrate"] == {"condition": "service_completed_successfully"}, name
     assert surefoot_commands(SERVICES["migrate"]) == [["migrate"], ["topics", "create"]]
 
 
-@pytest.mark.parametrize("name", ["migrate", "relay"])
+def test_the_image_has_every_room() -> None:
+    project = tomllib.loads((PATH.parent / "pyproject.toml").read_text())
+    rooms = {name.removesuffix("*") for name in project["tool"]["setuptools"]["packages"]["find"]["include"]}
+    copied = re.findall(r"^\s*COPY (\w+) \1$", COMPOSE["x-surefoot"]["build"]["dockerfile_inline"], re.MULTILINE)
+    assert set(copied) == rooms
+
+
+@pytest.mark.parametrize("name", ["migrate", "relay", "orchestrator", "provider", "shop"])
 def test_the_commands_are_ones_that_exist(name: str) -> None:
     found = surefoot_commands(SERVICES[name])
     assert found
