@@ -1,6 +1,7 @@
 """`surefoot schemas export|check`, and the contracts that are committed."""
 
 import json
+import re
 from pathlib import Path
 
 import jsonschema
@@ -37,7 +38,7 @@ def exported(tmp_path: Path) -> Path:
 def test_the_committed_contracts_are_those_declared() -> None:
     checked = run("check", COMMITTED)
     assert checked.exit_code == 0, checked.output
-    assert checked.output.startswith("✓ All 16 contracts are as exported")
+    assert checked.output.startswith("✓ All 50 contracts are as exported")
     assert len(checked.output.splitlines()) == 1
 
 
@@ -46,19 +47,33 @@ def test_every_committed_contract_is_a_schema() -> None:
         jsonschema.Draft202012Validator.check_schema(json.loads(path.read_text()))
 
 
-def test_every_domain_has_one_topic_of_eight_partitions_and_orders_as_keys() -> None:
-    domains = {"order.events", "payment.events", "warehouse.events", "shipping.events"}
-    assert {each.topic.name for each in catalogue} == domains | {"saga.replies", "dlq.outcomes"}
+def test_every_domain_has_a_topic_of_events_and_most_have_one_of_commands_of_eight_partitions() -> None:
+    domains = {"order", "payment", "warehouse", "shipping", "notification"}
+    events, commands = {f"{one}.events" for one in domains}, {f"{one}.commands" for one in domains}
+    ours = {"return.events", "saga.replies", "dlq.outcomes"}
+    assert {each.topic.name for each in catalogue} == events | commands | ours
     assert {topic.partitions for topic in catalogue.topics()} == {8}
     assert all(each.key is not None for each in catalogue)
-    assert all("order_id" in each.model.model_fields for each in catalogue if each.topic.name in domains)
+
+
+def test_a_command_is_named_in_the_imperative_and_says_by_what_it_is_answered() -> None:
+    commands = [each for each in catalogue if each.topic.name.endswith(".commands")]
+    assert len(commands) == 17
+    answered = {
+        each.name: re.findall(r"[a-z]+\.[a-z_]+", (each.model.__doc__ or "").split("Answered by")[1])
+        for each in commands
+    }
+    declared = {each.name for each in catalogue}
+    assert {name: [one for one in names if one not in declared] for name, names in answered.items()} == {
+        name: [] for name in answered
+    }
 
 
 def test_exporting_again_changes_nothing(exported: Path) -> None:
     before = {path.name: path.read_bytes() for path in exported.iterdir()}
     assert run("export", exported).exit_code == 0
     assert {path.name: path.read_bytes() for path in exported.iterdir()} == before
-    assert len(before) == 16
+    assert len(before) == 50
 
 
 def test_contracts_that_are_not_exported_are_listed(exported: Path) -> None:

@@ -1,12 +1,15 @@
 """Definitions made by chance: steps with and without undo, the pivot anywhere, waits, nested branches, few attempts."""
 
 from datetime import timedelta
+from functools import cache
 from random import Random
 
+from pydantic import create_model
+
+from surefoot.events import Catalogue, EventData
 from surefoot.saga import Definition, Retry, Saga
 from surefoot.saga.saga import Path
 from tests.unit.saga.shop import (
-    Collected,
     OrderWanted,
     ParcelSent,
     PaymentDeclined,
@@ -16,6 +19,15 @@ from tests.unit.saga.shop import (
 )
 
 LABELS = ("left", "middle", "right")
+outside = Catalogue(source="/tests/outside")
+outside_events = outside.topic("outside.events")
+
+
+@cache
+def arrival(number: int) -> type[EventData]:
+    """A type of event for each wait: an event is for one wait."""
+    made = create_model(f"Arrival{number}", __base__=EventData, order_id=(str, ...))
+    return outside.event(f"outside.arrival_{number}", topic=outside_events, key="order_id")(made)
 
 
 def which(order: OrderWanted) -> str:
@@ -86,10 +98,11 @@ class Writer:
 
     def _wait(self, path: Path, passed: bool) -> None:
         name, late = self._name("wait"), self.chance.choice(["undo", "escalate"])
+        until = arrival(self._count)
         if passed or late == "escalate":
-            path.wait(name, until=Collected, deadline=timedelta(days=1), tell=send)
+            path.wait(name, until=until, deadline=timedelta(days=1), tell=send)
         else:
-            path.wait(name, until=Collected, deadline=timedelta(days=1), when_late="undo")
+            path.wait(name, until=until, deadline=timedelta(days=1), when_late="undo")
 
     def _branch(self, path: Path, depth: int, passed: bool) -> None:
         branch = path.branch(self._name("branch"), by=which)
