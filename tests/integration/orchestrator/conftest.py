@@ -1,6 +1,7 @@
 """Fixtures of the orchestrator's tests: a database with a table of effects, the Postgres log, the trips' topics."""
 
 from collections.abc import AsyncIterator
+from pathlib import Path
 
 import asyncpg
 import pytest
@@ -25,3 +26,14 @@ async def stage(database_url: str) -> AsyncIterator[Stage]:
 @pytest.fixture
 def agency() -> Agency:
     return Agency()
+
+
+# The fast tests have one file from here; each of the others runs an orchestrator, or the command line.
+HERE = Path(__file__).parent
+ALSO_FAST = ("test_deciding.py",)
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    for item in items:
+        if item.path.parent == HERE and item.path.name not in ALSO_FAST:
+            item.add_marker(pytest.mark.slow)

@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import AsyncIterator, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 
 import asyncpg
 import pytest
@@ -63,3 +64,14 @@ async def log(shop_url: str) -> AsyncIterator[PostgresLog]:
     await log.create(declared(catalogue))
     yield log
     await log.close()
+
+
+# The fast tests have one file from here; the others take their time together.
+HERE = Path(__file__).parent
+ALSO_FAST = ("test_orders.py",)
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    for item in items:
+        if item.path.parent == HERE and item.path.name not in ALSO_FAST:
+            item.add_marker(pytest.mark.slow)
