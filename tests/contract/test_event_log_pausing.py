@@ -12,6 +12,8 @@ from tests.contract.adapters import Adapter
 from tests.contract.reading import Member, member, plain, read, shares
 from tests.waiting import eventually
 
+pytestmark = pytest.mark.slow
+
 
 def of(one: Member, where: TopicPartition) -> list[bytes | None]:
     return [record.value for record in one.got if record.partition == where.partition]

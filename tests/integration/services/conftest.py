@@ -66,12 +66,11 @@ async def log(shop_url: str) -> AsyncIterator[PostgresLog]:
     await log.close()
 
 
-# The fast tests have one file from here; the others take their time together.
+# Each takes little, and together they take their time: the fast tests have none of them.
 HERE = Path(__file__).parent
-ALSO_FAST = ("test_orders.py",)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
-        if item.path.parent == HERE and item.path.name not in ALSO_FAST:
+        if item.path.parent == HERE:
             item.add_marker(pytest.mark.slow)

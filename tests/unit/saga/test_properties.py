@@ -15,6 +15,8 @@ from tests.unit.saga.generated import Writer
 from tests.unit.saga.invariants import judge
 from tests.unit.saga.world import World
 
+pytestmark = pytest.mark.slow
+
 
 def story(chance: Random, *, operators: bool) -> World:
     world = World(Writer(chance).write(), chance, operators=operators)

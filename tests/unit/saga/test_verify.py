@@ -11,6 +11,8 @@ from surefoot.saga import Definition, Saga
 from surefoot.saga.verify import MEANING, Limits, Line, Property, Proved, TooLarge, Violated, verify
 from tests.unit.saga import planted, planted_sagas
 
+pytestmark = pytest.mark.slow
+
 Maker = Callable[[], Definition]
 QUICK = Limits(actions=0)
 
