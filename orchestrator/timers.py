@@ -1,7 +1,7 @@
 """Timers: on the database's clock, looked for by every orchestrator, each decided by whoever locks its saga.
 
 A timer that has run out is judged (see `silence`); if it counts, it is decided as any stimulus is, in a transaction of
-its own. What was away (the log, the database, ourselves) lets clocks start anew.
+its own. What was away (the log, the database, ourselves) gets as long again to answer.
 """
 
 import asyncio
