@@ -12,7 +12,6 @@ import platform
 import statistics
 import sys
 import tempfile
-import time
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -134,21 +133,13 @@ async def _measure(
 
 
 async def _pace(where: Shop, postgres: EmbeddedPostgres, size: Size, used: dict[str, dict[str, float]]) -> float:
-    """Sagas per second, from the commit that asks for all of them to the end of the last."""
     async with open_for_business(where):
-        before = await where.ended()
-        first, end = await where.new_orders(size.warm)
-        await where.request(first, end)
-        await where.until(before + size.warm)
-        first, end = await where.new_orders(size.sagas)
+        await where.warm_up(size.warm)
         cpu = where.processor_s(postgres)
-        began = time.perf_counter()
-        await where.request(first, end)
-        await where.until(before + size.warm + size.sagas)
-        took = time.perf_counter() - began
+        rate = await where.rate(size.sagas)
         used["kafka" if where.kafka else "embedded"] = _each(cpu, where.processor_s(postgres), size.sagas)
     await where.check()
-    return size.sagas / took
+    return rate
 
 
 def _each(before: Mapping[str, float], after: Mapping[str, float], sagas: int) -> dict[str, float]:

@@ -1,7 +1,5 @@
 """Whether sagas get slower with the number of those that are stored: the rate with ten times as many, beside before."""
 
-import time
-
 from bench.saga_ground import Shop, open_for_business
 
 TIMES = 10
@@ -32,11 +30,5 @@ async def measure(where: Shop, sagas: int) -> float:
 
 async def _rate(where: Shop, sagas: int) -> float:
     async with open_for_business(where):
-        ended = await where.ended()
-        first, end = await where.new_orders(sagas + 200)
-        await where.request(first, first + 200)
-        await where.until(ended + 200)
-        began = time.perf_counter()
-        await where.request(first + 200, end)
-        await where.until(ended + 200 + sagas)
-        return sagas / (time.perf_counter() - began)
+        await where.warm_up(200)
+        return await where.rate(sagas)

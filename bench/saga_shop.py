@@ -90,8 +90,11 @@ warehouse, payment, order, shipping = (Consumer(name) for name in ("warehouse", 
 CONSUMERS = (warehouse, payment, order, shipping)
 
 
+texts = {statement: text(statement) for statement in (RESERVE, RELEASE, PAY, SET_ORDER, SHIP)}
+
+
 async def write(tx: Transaction, statement: str, **values: Any) -> None:
-    await tx.session.execute(text(statement), values)
+    await tx.session.execute(texts[statement], values)
 
 
 @warehouse.command(ReserveStock)

@@ -7,9 +7,9 @@ outcome is not stored, so that a retry or a replay may still run.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import astuple, dataclass, replace
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import orjson
 from uuid_utils import uuid7
@@ -47,8 +47,7 @@ class Clear:
 Standing = Answered | Barred | Clear
 
 
-@dataclass(frozen=True, slots=True)
-class Barrier:
+class Barrier(NamedTuple):
     """What is remembered of one direction of a step."""
 
     barred: bool
@@ -75,10 +74,10 @@ class Barriers:
         missing = {(one.saga_id, one.step) for one in commands} - self._known.keys()
         if not missing:
             return
-        sagas, steps = zip(*missing, strict=True)
         self._known |= {place: {} for place in missing}
-        for row in await driver.fetch(sql, list(sagas), list(steps)):
-            self._known[row[0], row[1]][row[2]] = Barrier(*(row[n] for n in range(3, 10)))
+        for row in await driver.fetch(sql, list({saga_id for saga_id, _ in missing})):
+            if (row[0], row[1]) in missing:
+                self._known[row[0], row[1]][row[2]] = Barrier(*(row[n] for n in range(3, 10)))
 
     def of(self, command: Command) -> Known:
         return self._known[command.saga_id, command.step]
@@ -91,7 +90,7 @@ class Barriers:
         """All that is new, in one statement."""
         if not self._new:
             return
-        rows = [(c.saga_id, c.step, c.direction, consumer, *astuple(barrier)) for c, barrier in self._new]
+        rows = [(c.saga_id, c.step, c.direction, consumer, *barrier) for c, barrier in self._new]
         self._new = []
         await driver.execute(sql, *(list(column) for column in zip(*rows, strict=True)))
 

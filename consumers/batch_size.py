@@ -18,4 +18,4 @@ class BatchSize:
         if took_s > self._target_s:
             self.records = max(1, min(self.records, int(count * self._target_s / took_s)))
         elif count >= self.records and took_s < self._target_s / 2:
-            self.records = min(self._most, self.records * 2)
+            self.records = min(self._most, count * 2)

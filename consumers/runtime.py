@@ -15,6 +15,7 @@ from datetime import timedelta
 import structlog
 
 from consumers.batch import Batches
+from consumers.batch_size import BatchSize
 from consumers.buffer import PollSize
 from consumers.controls import Controls
 from consumers.failing import Failing, explained, is_away, outage_of
@@ -58,7 +59,9 @@ class ConsumerRuntime:
         *,
         begin: From | None = None,
         once: bool = False,
+        session_settings: Mapping[str, str] | None = None,
     ) -> None:
+        """`session_settings`: of the database, for handlers that need others than its own."""
         if not consumer.handlers:
             raise ConfigurationError(f"The consumer {consumer.name} has no handlers, so there is nothing to run.")
         self.name = member_name(consumer.name)
@@ -68,6 +71,7 @@ class ConsumerRuntime:
         self._settings = settings
         self._begin = begin
         self._once = once
+        self._session_settings = session_settings
         self._topics = [topic.name for topic in consumer.topics]
         self._database = self._connections(settings.concurrency)
         # Handlers may have all of those for minutes. Partitions are taken all the same, or the polls would stand still.
@@ -80,6 +84,8 @@ class ConsumerRuntime:
         parts = (consumer, self._database, handling, self._parking, controls)
         self._batches, self._parked = Batches(*parts), ParkedBatches(*parts)
         self._slots = Slots(settings.outside_calls)
+        # What one partition has learned of a topic's events holds for the others.
+        self._batch_sizes = {topic: BatchSize(settings) for topic in self._topics}
         self._stopping = asyncio.Event()
         self._failed: Exception | None = None
         self._poll_size = PollSize(settings)
@@ -148,6 +154,7 @@ class ConsumerRuntime:
             size=size,
             lock_timeout=lock_timeout,
             handler_timeout=handler_timeout,
+            session_settings=self._session_settings,
         )
 
     def _worker(self, position: Position, next_offset: int) -> Worker:
@@ -161,6 +168,7 @@ class ConsumerRuntime:
             parking=self._parking,
             failing=Failing(self._consumer, self._url, self._settings, self._alerts),
             slots=self._slots,
+            batch_size=self._batch_sizes[position.where.topic],
             next_offset=next_offset,
             on_room=lambda where: self._subscription.resume([where]),
         )

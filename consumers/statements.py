@@ -84,7 +84,7 @@ class Statements:
         self.barriers = f"""
             SELECT saga_id, step, direction, barred,
                    reply_type, reply_version, reply_topic, reply_source, reply_key, reply
-            FROM {barriers} JOIN unnest($1::text[], $2::text[]) AS asked(saga_id, step) USING (saga_id, step)"""
+            FROM {barriers} WHERE saga_id = ANY ($1::text[])"""
         self.set_barriers = f"""
             INSERT INTO {barriers} (saga_id, step, direction, consumer, barred,
                                     reply_type, reply_version, reply_topic, reply_source, reply_key, reply)

@@ -5,7 +5,8 @@ another member owns the partition, or the transaction is not the one that was be
 of a transaction that a handler left aborted into an error.
 """
 
-from collections.abc import AsyncIterator, Iterator, Sequence
+import asyncio
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager, contextmanager
 from datetime import timedelta
 from typing import cast
@@ -188,7 +189,15 @@ class Database:
     """The consumer's own connections: as many as there are partitions worked on at once."""
 
     def __init__(
-        self, url: str, schema: str, *, name: str, size: int, lock_timeout: timedelta, handler_timeout: timedelta
+        self,
+        url: str,
+        schema: str,
+        *,
+        name: str,
+        size: int,
+        lock_timeout: timedelta,
+        handler_timeout: timedelta,
+        session_settings: Mapping[str, str] | None = None,
     ) -> None:
         self.url = url
         self.sql = Statements(schema)
@@ -198,6 +207,7 @@ class Database:
             "statement_timeout": _milliseconds(handler_timeout),
             # A backstop only: whoever takes over a partition ends the transaction of the one before (see positions).
             "idle_in_transaction_session_timeout": _milliseconds(handler_timeout + timedelta(seconds=30)),
+            **(session_settings or {}),
         }
         self.engine: AsyncEngine = create_async_engine(
             sqlalchemy_url(url),
@@ -211,6 +221,8 @@ class Database:
             },
         )
         watch(self.engine.sync_engine)
+        self.seats = asyncio.Semaphore(size)
+        """First come, first served. Whoever has one finds a connection free, or soon will."""
 
     @asynccontextmanager
     async def unit(self, position: Position) -> AsyncIterator[Unit]:

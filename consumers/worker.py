@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 
 import structlog
 
-from consumers.batch import Batches
+from consumers.batch import Batches, Carried
 from consumers.batch_size import BatchSize
 from consumers.buffer import Buffer
 from consumers.failing import Failing
@@ -55,6 +55,7 @@ class Worker:
         parking: Parking,
         failing: Failing,
         slots: Slots,
+        batch_size: BatchSize,
         next_offset: int,
         on_room: Callable[[TopicPartition], None],
     ) -> None:
@@ -75,7 +76,7 @@ class Worker:
         self._contentions: dict[int, int] = {}
         self._look_at = 0.0  # there may be something parked from before
         self.buffer = Buffer(settings, expected=next_offset)
-        self._batch_size = BatchSize(settings)
+        self._batch_size = batch_size
         self.is_paused = False
         """Set by whoever gives it records, when it wants no more."""
         self.idle = asyncio.Event()
@@ -97,13 +98,8 @@ class Worker:
                 self._woken.clear()
                 worked = await self._finish_calls()
                 worked += await self._drain()
-                batch = self.buffer.take(self._batch_size.records)
-                if self.is_paused and self.buffer.has_room:
-                    self.is_paused = False
-                    self._on_room(self.position.where)
-                if batch:
-                    await failpoint("consumer.polled")
-                    await self._work_off([read(record, self._consumer) for record in batch])
+                if self.buffer:
+                    await self._work_off()
                 elif not worked:
                     await self._rest()
             await self._wait_for_calls()
@@ -122,28 +118,51 @@ class Worker:
 
     # -- from the log ------------------------------------------------------------------------------------------------
 
-    async def _work_off(self, readings: Sequence[Reading]) -> None:
-        parts: deque[Sequence[Reading]] = deque([readings])
+    async def _work_off(self) -> None:
+        """A batch is taken when a connection is free for it: what came while it waited is in it as well."""
+        async with self._database.seats:
+            batch = self._take_batch()
+            await failpoint("consumer.polled")
+            readings = [read(record, self._consumer) for record in batch]
+            carried = await self._commit(readings)
+        parts: deque[Sequence[Reading]] = deque(await self._left(readings, carried))
         while parts and not self._stopping.is_set():
             part = parts.popleft()
-            began = time.perf_counter()
-            try:
-                carried = await self._batches.take(self.position, part)
-            except PartFailed as failed:
-                parts.extendleft(reversed(await self._after_failure(part, failed)))
-                continue
-            if self._contentions:
-                self._forget_contentions(part)
-            self._batch_size.learn(len(part), time.perf_counter() - began)
-            self._failing.works(part[0].record.offset, part[-1].record.offset)
-            self.next_offset = part[-1].record.offset + 1
-            for bad in carried.dead:
-                await self._failing.tell_bad(bad)
-            if carried.parked or carried.obeyed:
-                self._look_at = 0.0
+            async with self._database.seats:
+                carried = await self._commit(part)
+            parts.extendleft(reversed(await self._left(part, carried)))
+
+    def _take_batch(self) -> list[StoredRecord]:
+        batch = self.buffer.take(self._batch_size.records)
+        if self.is_paused and self.buffer.has_room:
+            self.is_paused = False
+            self._on_room(self.position.where)
+        return batch
+
+    async def _commit(self, part: Sequence[Reading]) -> Carried | PartFailed:
+        began = time.perf_counter()
+        try:
+            carried = await self._batches.take(self.position, part)
+        except PartFailed as failed:
+            return failed
+        self._batch_size.learn(len(part), time.perf_counter() - began)
+        return carried
+
+    async def _left(self, part: Sequence[Reading], carried: Carried | PartFailed) -> list[Sequence[Reading]]:
+        """What to take again, and in which parts: nothing, where all went well."""
+        if isinstance(carried, PartFailed):
+            return await self._after_failure(part, carried)
+        if self._contentions:
+            self._forget_contentions(part)
+        self._failing.works(part[0].record.offset, part[-1].record.offset)
+        self.next_offset = part[-1].record.offset + 1
+        for bad in carried.dead:
+            await self._failing.tell_bad(bad)
+        if carried.parked or carried.obeyed:
+            self._look_at = 0.0
+        return []
 
     async def _after_failure(self, part: Sequence[Reading], failed: PartFailed) -> list[Sequence[Reading]]:
-        """What to take again, and in which parts."""
         kind = await self._failing.judge(failed, self._stopping)
         if kind == "away":
             return [part]

@@ -58,7 +58,8 @@ async def _orchestrate(sagas: list[Saga], url: str, kafka: str | None, schema: s
     await check_version(url, schema)
     collect_rarely()
     async with event_log(kafka, url, schema) as its_log:
-        settings, reading = OrchestratorSettings(db_schema=schema), ConsumerSettings(db_schema=schema)
+        settings = OrchestratorSettings(db_schema=schema)
+        reading = ConsumerSettings(db_schema=schema, concurrency=settings.concurrency)
         service = OrchestratorRuntime(sagas, url, its_log, settings, reading)
         await _check_topics(service.consumer, its_log)
         names = [f"{name} v{version}" for name, version in service.registry.definitions]

@@ -1,5 +1,7 @@
 """`surefoot saga pause|resume|retry|skip|compensate`: a person's decision about one saga, with who and why."""
 
+from collections.abc import Callable
+from inspect import cleandoc
 from typing import Annotated
 from uuid import UUID
 
@@ -53,83 +55,70 @@ Sagas = Annotated[
         show_default=False,
     ),
 ]
+ThisStep = Annotated[
+    str,
+    typer.Option(
+        "--step",
+        help="The step that is taken as done, or undone. It has to be the one awaited. Needed.",
+        show_default=False,
+    ),
+]
+Result = Annotated[
+    str | None,
+    typer.Option(
+        "--result",
+        help="What the step's reply would have brought along: the data of that event, as JSON. Needed where later "
+        "steps use it.",
+        show_default=False,
+        metavar="JSON",
+    ),
+]
+ResultType = Annotated[
+    str | None,
+    typer.Option("--type", help="The event's type, where the step is done on several.", show_default=False),
+]
 
-
-@app.command()
-def pause(
-    saga_id: SagaId,
-    reason: Reason = "",
-    by: By = "",
-    step: AnyStep = None,
-    version: AtVersion = None,
-    sagas: Sagas = None,
-    database: Database = None,
-    schema: Schema = DEFAULT_SCHEMA,
-) -> None:
-    """Have a saga do nothing until it is resumed. Its clock stops; replies that come are kept, in order."""
-    _do("pause", saga_id, reason, by, step, version, sagas, database, schema)
-
-
-@app.command()
-def resume(
-    saga_id: SagaId,
-    reason: Reason = "",
-    by: By = "",
-    step: AnyStep = None,
-    version: AtVersion = None,
-    sagas: Sagas = None,
-    database: Database = None,
-    schema: Schema = DEFAULT_SCHEMA,
-) -> None:
-    """Let a paused saga go on. What came meanwhile acts first; if it moved nothing, the clock starts anew."""
-    _do("resume", saga_id, reason, by, step, version, sagas, database, schema)
-
-
-@app.command()
-def retry(
-    saga_id: SagaId,
-    reason: Reason = "",
-    by: By = "",
-    step: AnyStep = None,
-    version: AtVersion = None,
-    sagas: Sagas = None,
-    database: Database = None,
-    schema: Schema = DEFAULT_SCHEMA,
-) -> None:
-    """Send the command of the step that a saga waits for once more, now.
+MEANINGS: dict[Verb, str] = {
+    "pause": "Have a saga do nothing until it is resumed. Its clock stops; replies that come are kept, in order.",
+    "resume": "Let a paused saga go on. What came meanwhile acts first; if it moved nothing, the clock starts anew.",
+    "retry": """Send the command of the step that a saga waits for once more, now.
 
     A saga that is STUCK gets as many attempts as the step had at first; one that is stuck because something did not
     come in time waits once more. A service that has carried the command out before answers as it did then.
-    """
-    _do("retry", saga_id, reason, by, step, version, sagas, database, schema)
+    """,
+    "compensate": "Undo all that a saga has done, in reverse, beginning with the step it waits for. Refused past the "
+    "pivot.",
+}
+"""The verbs that are given alike, and what each is for."""
+
+
+def _command(verb: Verb) -> Callable[..., None]:
+    def decide(
+        saga_id: SagaId,
+        reason: Reason = "",
+        by: By = "",
+        step: AnyStep = None,
+        version: AtVersion = None,
+        sagas: Sagas = None,
+        database: Database = None,
+        schema: Schema = DEFAULT_SCHEMA,
+    ) -> None:
+        _do(verb, saga_id, reason, by, step, version, sagas, database, schema)
+
+    return decide
+
+
+for _verb, _meaning in MEANINGS.items():
+    app.command(_verb, help=cleandoc(_meaning))(_command(_verb))
 
 
 @app.command()
 def skip(
     saga_id: SagaId,
-    step: Annotated[
-        str,
-        typer.Option(
-            "--step",
-            help="The step that is taken as done, or undone. It has to be the one awaited. Needed.",
-            show_default=False,
-        ),
-    ] = "",
+    step: ThisStep = "",
     reason: Reason = "",
-    result: Annotated[
-        str | None,
-        typer.Option(
-            "--result",
-            help="What the step's reply would have brought along: the data of that event, as JSON. Needed where later "
-            "steps use it.",
-            show_default=False,
-            metavar="JSON",
-        ),
-    ] = None,
-    type_: Annotated[
-        str | None,
-        typer.Option("--type", help="The event's type, where the step is done on several.", show_default=False),
-    ] = None,
+    result: Result = None,
+    type_: ResultType = None,
     by: By = "",
     version: AtVersion = None,
     sagas: Sagas = None,
@@ -150,21 +139,6 @@ def skip(
         raise ConfigurationError("--type says what --result is: give both, or neither.")
     given = None if result is None else Given(result, type_)
     _do("skip", saga_id, reason, by, step, version, sagas, database, schema, given)
-
-
-@app.command()
-def compensate(
-    saga_id: SagaId,
-    reason: Reason = "",
-    by: By = "",
-    step: AnyStep = None,
-    version: AtVersion = None,
-    sagas: Sagas = None,
-    database: Database = None,
-    schema: Schema = DEFAULT_SCHEMA,
-) -> None:
-    """Undo all that a saga has done, in reverse, beginning with the step it waits for. Refused past the pivot."""
-    _do("compensate", saga_id, reason, by, step, version, sagas, database, schema)
 
 
 def _do(

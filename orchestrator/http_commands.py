@@ -1,6 +1,5 @@
 """`surefoot saga serve`: the read API over HTTP, until stopped."""
 
-import ipaddress
 import socket
 import sys
 from typing import Annotated
@@ -8,11 +7,17 @@ from typing import Annotated
 import typer
 
 from surefoot.commands import running
+from surefoot.commands.listening import Open, listening, refuse_others, url_of
 from surefoot.commands.options import Database, LogFormatOption, Schema, required_database
 from surefoot.commands.processes import check_version
 from surefoot.database.schema import DEFAULT_SCHEMA
 from surefoot.errors import ConfigurationError
 from surefoot.telemetry.logging import set_up_logging
+
+READ_BY_ALL = (
+    "the read API has no access control of its own yet: whoever reaches it reads every saga. Put a proxy that knows "
+    "who may in front of 127.0.0.1; or say --open."
+)
 
 
 def serve(
@@ -20,10 +25,7 @@ def serve(
     port: Annotated[
         int, typer.Option(min=0, max=65535, help="The port to serve at; 0 takes a free one. It is printed.")
     ] = 8080,
-    open_: Annotated[
-        bool,
-        typer.Option("--open", help="Serve at an address that other machines reach, to anybody who reaches it."),
-    ] = False,
+    open_: Open = False,
     database: Database = None,
     schema: Schema = DEFAULT_SCHEMA,
     log_format: LogFormatOption = "text",
@@ -35,8 +37,9 @@ def serve(
     set_up_logging(log_format)
     url = required_database(database)
     if not open_:
-        _refuse_others(host)
-    with _listen(host, port) as listener:
+        refuse_others(host, READ_BY_ALL)
+    remedy = "Choose another --port or --host; 0 takes a free port."
+    with listening(host, port, refusal="Sagas cannot be served", remedy=remedy) as listener:
         running.run(_serve(url, schema, listener))
     typer.echo("The read API has stopped.")
 
@@ -45,32 +48,9 @@ async def _serve(url: str, schema: str, listener: socket.socket) -> None:
     from orchestrator.http_server import ReadApi  # FastAPI takes its time to load; the other commands go without
 
     await check_version(url, schema)
-    host, port = listener.getsockname()[:2]
-    typer.echo(f"Sagas are at http://{f'[{host}]' if ':' in host else host}:{port}/sagas (Ctrl-C stops it)")
+    typer.echo(f"Sagas are at {url_of(listener)}/sagas (Ctrl-C stops it)")
     sys.stdout.flush()
     service = ReadApi(url, schema, listener)
     await running.serve(service)
     if not service.has_started:
         raise ConfigurationError("The read API could not be started: the log above says why.")
-
-
-def _refuse_others(host: str) -> None:
-    try:
-        addresses = {str(found[4][0]) for found in socket.getaddrinfo(host or "0.0.0.0", None)}  # noqa: S104
-    except (OSError, UnicodeError) as error:
-        raise ConfigurationError(f"{host!r} is no address of this machine: {error}.") from error
-    if not all(ipaddress.ip_address(address.split("%")[0]).is_loopback for address in addresses):
-        raise ConfigurationError(
-            f"{host} can be reached from other machines, and the read API has no access control of its own yet: "
-            "whoever reaches it reads every saga. Put a proxy that knows who may in front of 127.0.0.1; or say --open."
-        )
-
-
-def _listen(host: str, port: int) -> socket.socket:
-    """Listening before it is announced: who connects at once, waits."""
-    try:
-        return socket.create_server((host, port), family=socket.AF_INET6 if ":" in host else socket.AF_INET)
-    except OSError as error:
-        raise ConfigurationError(
-            f"Sagas cannot be served at {host}:{port}: {error}. Choose another --port or --host; 0 takes a free port."
-        ) from error

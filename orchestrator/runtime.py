@@ -19,6 +19,7 @@ from orchestrator.housekeeping import Housekeeping
 from orchestrator.metrics import OUTAGES
 from orchestrator.registry import Registry
 from orchestrator.settings import OrchestratorSettings
+from orchestrator.statements import SESSION_SETTINGS
 from orchestrator.store import Store
 from orchestrator.timers import Timers
 from surefoot.consumer import Retry
@@ -48,7 +49,9 @@ class OrchestratorRuntime:
         self._settings = settings
         self.store = Store(self.registry, settings.db_schema)
         self.consumer = consumer_of(self.registry, Deciding(self.registry, self.store), name=settings.name, retry=retry)
-        self._runtime = ConsumerRuntime(self.consumer, database_url, event_log, consumer_settings)
+        self._runtime = ConsumerRuntime(
+            self.consumer, database_url, event_log, consumer_settings, session_settings=SESSION_SETTINGS
+        )
         witness = Witness(settings.name, self.registry.reply_topics, event_log, settings.db_schema)
         outages = (self._outage("the database"), self._outage("the event log"))
         self._timers = Timers(self.registry, self.store, witness, database_url, settings, outages)

@@ -20,6 +20,13 @@ class OrchestratorSettings(BaseSettings):
         description="The name of the group that all orchestrators of a database share. Those of another database on "
         "the same Kafka need another.",
     )
+    concurrency: int = Field(
+        1,
+        ge=1,
+        le=100,
+        description="Batches decided on at once. They wait for the same sagas and for nothing outside, so one after the "
+        "other they get larger and cost less.",
+    )
     timer_poll: timedelta = Field(timedelta(milliseconds=250), description="How often due timers are looked for.")
     timer_batch: int = Field(500, ge=1, le=10_000, description="Timers looked at together.")
     grace: timedelta = Field(

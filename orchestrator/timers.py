@@ -17,6 +17,7 @@ from orchestrator.readers import reader_of
 from orchestrator.registry import Registry
 from orchestrator.settings import OrchestratorSettings
 from orchestrator.silence import LAST_LOOK, Counts, Due, Evidence, Listen, NotBefore, Suspicion, judge
+from orchestrator.statements import SESSION_SETTINGS
 from orchestrator.store import Store
 from orchestrator.work import Work
 from surefoot.database.connection import Connection, Row, close_quietly, connect, is_outage
@@ -65,6 +66,7 @@ class Timers:
                     lock_timeout=timedelta(seconds=5),
                     transaction_timeout=self._settings.longest_decision,
                     command_timeout=timedelta(seconds=30),
+                    settings=SESSION_SETTINGS,
                 )
                 try:
                     # While we were not there, nobody read replies, as far as we know.

@@ -10,7 +10,6 @@ from rich.console import Console
 from rich.markup import escape
 
 from consumers.settings import ConsumerSettings
-from services.address import listening, refuse_others
 from services.checks import contradictions
 from services.doors import front_doors
 from services.provider.command import provider
@@ -19,6 +18,7 @@ from services.runtime import ServicesRuntime
 from services.settings import SERVICES, Service, ServiceSettings
 from services.tables import create_tables
 from surefoot.commands.event_log import event_log
+from surefoot.commands.listening import Open, listening, refuse_others
 from surefoot.commands.options import Database, Kafka, LogFormatOption, required_database
 from surefoot.commands.processes import MetricsPort, check_version, collect_rarely, serve_metrics
 from surefoot.commands.running import run, serve
@@ -30,6 +30,11 @@ log = structlog.get_logger("surefoot.services")
 console = Console(highlight=False, soft_wrap=True)
 SHOWN = 50
 """So many contradictions are told one by one."""
+OPEN_DOORS = (
+    "the front doors have no access control: whoever reaches them buys at any price. Put what guards your own services "
+    "in front of 127.0.0.1; or say --open."
+)
+CLOSED = "The front doors cannot be opened"
 app = typer.Typer(no_args_is_help=True, help="The reference services: a shop that the platform's sagas drive.")
 
 
@@ -72,17 +77,15 @@ def doors(
     database: Database = None,
     port: Annotated[int, typer.Option(min=1, max=65535, help="The port to serve at.")] = 8000,
     host: Annotated[str, typer.Option(help="The address to serve at. There is no access control.")] = "127.0.0.1",
-    open_: Annotated[
-        bool,
-        typer.Option("--open", help="Serve at an address that other machines reach, to anybody who reaches it."),
-    ] = False,
+    open_: Open = False,
 ) -> None:
     """Open the HTTP front doors of checkout, order and returns, at one address, until Ctrl-C."""
     settings = ServiceSettings(database=required_database(database))
     if not open_:
-        refuse_others(host)
+        refuse_others(host, OPEN_DOORS)
     server = uvicorn.Server(uvicorn.Config(front_doors(settings), log_level="warning"))
-    with listening(host, port) as listener, suppress(KeyboardInterrupt):
+    listener = listening(host, port, refusal=CLOSED, remedy="Choose another --port or --host.")
+    with listener, suppress(KeyboardInterrupt):
         server.run(sockets=[listener])
     if not server.started:
         raise ConfigurationError("The front doors could not be opened: the log above says why.")

@@ -17,6 +17,7 @@ from sqlalchemy.exc import DBAPIError
 from sqlalchemy.ext.asyncio import AsyncEngine, create_async_engine
 from starlette.exceptions import HTTPException
 
+from services.body_limit import TOO_LARGE, BodyLimit
 from services.settings import Service, ServiceSettings
 from surefoot.consumer.failures import causes, sqlstate_of
 from surefoot.database.connection import is_outage, sqlalchemy_url
@@ -50,6 +51,7 @@ def front_door(service: Service, title: str, settings: ServiceSettings) -> tuple
         await engine.dispose()
 
     app = FastAPI(title=title, lifespan=lifespan, redoc_url=None)
+    app.add_middleware(BodyLimit, refusal=_answer(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, "too_large", TOO_LARGE))
     app.add_exception_handler(Problem, _tell_problem)
     app.add_exception_handler(RequestValidationError, _tell_what_does_not_fit)
     app.add_exception_handler(InvalidEvent, _tell_invalid)

@@ -2,6 +2,9 @@
 
 import asyncio
 import signal
+from collections.abc import Iterable, Mapping
+from contextlib import ExitStack
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
 
@@ -12,13 +15,28 @@ from services.buyers.buyers import Buyers
 from services.buyers.wishes import stock
 from services.children import Child
 from services.platform import Platform
+from surefoot.commands.listening import listening
 from surefoot.commands.running import run
 from surefoot.database.connection import connect
 from surefoot.database.embedded import EmbeddedPostgres
+from surefoot.errors import ConfigurationError, SurefootError
 
 console = Console(highlight=False, soft_wrap=True)
 RESTART_PAUSE_S = 1.0
 ENVIRONMENT = {"SUREFOOT_CONSUMER_CONCURRENCY": "2"}
+HOST = "127.0.0.1"
+EXIT_NOT_UP = 2
+
+
+class NotUp(SurefootError):
+    """A part of the platform cannot be run, and starting it again would not help."""
+
+
+@dataclass(frozen=True, slots=True)
+class Port:
+    number: int
+    refusal: str
+    remedy: str
 
 
 def up(
@@ -28,17 +46,36 @@ def up(
     sagas_port: Annotated[int, typer.Option(min=1, max=65534, help="Where the sagas are served.")] = 8080,
 ) -> None:
     """Run the platform on an embedded PostgreSQL until Ctrl-C: relay, orchestrator, the reference services and their
-    front doors, a simulated payment provider. What is in it is still there the next time."""
+    front doors, a simulated payment provider. What is in it is still there the next time.
+
+    Exit codes: 0 stopped, 2 a port is taken, or the database or a process cannot be started.
+    """
+    ports = {
+        "doors": Port(port, "The shop's front doors cannot be opened", "Choose another port with --port."),
+        "sagas": Port(sagas_port, "The sagas cannot be served", "Choose another port with --sagas-port."),
+    }
+    refused: list[str] = []
+    try:
+        _refuse_taken(ports.values())
+        _run(directory, relays, ports)
+    except* NotUp as group:
+        refused = _sentences(group)
+    if refused:
+        Console(stderr=True, highlight=False, soft_wrap=True).print(refused[0], markup=False, style="red")
+        raise typer.Exit(EXIT_NOT_UP)
+
+
+def _run(directory: Path, relays: int, ports: Mapping[str, Port]) -> None:
     server = EmbeddedPostgres(directory.resolve() / "postgres", options={"max_connections": "300"})
     url = server.start()
     try:
-        run(_serve(url, directory.resolve(), relays, port, sagas_port))
+        run(_serve(url, directory.resolve(), relays, ports))
     finally:
         server.stop()
         console.print("Stopped. The data is kept in " + str(directory))
 
 
-async def _serve(url: str, directory: Path, relays: int, port: int, sagas_port: int) -> None:
+async def _serve(url: str, directory: Path, relays: int, ports: Mapping[str, Port]) -> None:
     stopping = asyncio.Event()
     for one in (signal.SIGINT, signal.SIGTERM):
         asyncio.get_running_loop().add_signal_handler(one, stopping.set)
@@ -48,12 +85,19 @@ async def _serve(url: str, directory: Path, relays: int, port: int, sagas_port: 
     where = ("--database", url)
     for number in range(2, relays + 1):
         platform.commands[f"relay-{number}"] = platform.commands["relay"]
-    platform.commands["doors"] = ("services", "doors", "--port", str(port), *where)
-    platform.commands["sagas"] = ("saga", "serve", "--port", str(sagas_port), *where)
-    _say(url, directory, port, sagas_port)
-    async with asyncio.TaskGroup() as group:
-        for name in platform.commands:
-            group.create_task(_keep_running(platform, name, stopping))
+    platform.commands["doors"] = ("services", "doors", "--port", str(ports["doors"].number), *where)
+    platform.commands["sagas"] = ("saga", "serve", "--port", str(ports["sagas"].number), *where)
+    _say(url, directory, ports)
+    provider = Port(
+        platform.provider_port, "The provider cannot be served", "Start again: another port is chosen then."
+    )
+    ports = {**ports, "provider": provider}
+    try:
+        async with asyncio.TaskGroup() as group:
+            for name in platform.commands:
+                group.create_task(_keep_running(platform, name, ports.get(name), stopping))
+    finally:
+        await platform.stop_all()  # also if one of them could not be started
 
 
 async def _open_shop(platform: Platform) -> None:
@@ -67,11 +111,11 @@ async def _open_shop(platform: Platform) -> None:
         await buyers.close()
 
 
-def _say(url: str, directory: Path, port: int, sagas_port: int) -> None:
+def _say(url: str, directory: Path, ports: Mapping[str, Port]) -> None:
     console.print("[bold green]Surefoot is up.[/] Ctrl-C stops it.\n")
     console.print(f"  database     {url}", markup=False)
-    console.print(f"  the shop     http://127.0.0.1:{port}/checkout/sessions", markup=False)
-    console.print(f"  its sagas    http://127.0.0.1:{sagas_port}/sagas (and /docs)", markup=False)
+    console.print(f"  the shop     http://{HOST}:{ports['doors'].number}/checkout/sessions", markup=False)
+    console.print(f"  its sagas    http://{HOST}:{ports['sagas'].number}/sagas (and /docs)", markup=False)
     console.print(f"  logs         {directory}/*.log", markup=False)
     console.print("\nIn another terminal:\n")
     console.print(f"  export SUREFOOT_DATABASE='{url}'", markup=False)
@@ -79,17 +123,41 @@ def _say(url: str, directory: Path, port: int, sagas_port: int) -> None:
     console.print("  surefoot outbox list\n  surefoot services check", markup=False)
 
 
-async def _keep_running(platform: Platform, name: str, stopping: asyncio.Event) -> None:
-    """Run it; start it again if it ends by itself."""
+async def _keep_running(platform: Platform, name: str, port: Port | None, stopping: asyncio.Event) -> None:
+    """Run it; start it again if it ends by itself, unless somebody else has its port by now."""
     waiting = asyncio.create_task(stopping.wait())
     while not stopping.is_set():
-        child: Child = await platform.start(name)
+        _refuse_taken([] if port is None else [port])
+        child = await _start(platform, name)
         ended = asyncio.create_task(child.process.wait())
         await asyncio.wait({waiting, ended}, return_when=asyncio.FIRST_COMPLETED)
-        if stopping.is_set():
-            await child.stop()
-        else:
+        if not stopping.is_set():
             console.print(
                 f"{name} ended with code {child.process.returncode}; starting it again (see {child.log})", markup=False
             )
             await asyncio.wait({waiting}, timeout=RESTART_PAUSE_S)
+
+
+async def _start(platform: Platform, name: str) -> Child:
+    try:
+        return await platform.start(name)
+    except OSError as error:
+        raise NotUp(f"{name} cannot be started, or its log {platform.log_of(name)} not be written: {error}.") from error
+
+
+def _refuse_taken(ports: Iterable[Port]) -> None:
+    """All at once, so that one that is asked for twice is noticed too."""
+    with ExitStack() as taken:
+        for port in ports:
+            try:
+                taken.enter_context(listening(HOST, port.number, refusal=port.refusal, remedy=port.remedy))
+            except ConfigurationError as error:
+                raise NotUp(str(error)) from error
+
+
+def _sentences(group: BaseExceptionGroup[NotUp]) -> list[str]:
+    return [
+        sentence
+        for error in group.exceptions
+        for sentence in (_sentences(error) if isinstance(error, BaseExceptionGroup) else [str(error)])
+    ]

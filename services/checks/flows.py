@@ -8,38 +8,33 @@ how any of them works. To be run when the services have come to rest.
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable
-from dataclasses import dataclass
 from typing import Literal
 
+from services.checks.finding import Finding
 from services.checks.flow_books import Books, read_books
 from services.settings import ServiceSettings
 
-__all__ = ["Finding", "check", "findings"]
+__all__ = ["Found", "check", "findings"]
 
 Violation = Literal["kept_for_nothing", "nothing_kept", "refunded_for_nothing", "refunded_too_much", "never_left"]
 """kept_for_nothing: goods are set aside, or have left, for what is no order under way. nothing_kept: an order was not
 cancelled, and its goods were put back, or never set aside though it is being processed. refunded_for_nothing: money
 went back for a return that is not there, is of another order, or was not accepted. refunded_too_much: more of it than
 the return is worth. never_left: goods came back that were not shipped."""
+Found = Finding[Violation]
 
 KEPT = ("RESERVED", "SHIPPED")
 
 
-@dataclass(frozen=True, slots=True)
-class Finding:
-    violation: Violation
-    sentence: str
-
-
-async def check(settings: ServiceSettings) -> list[Finding]:
+async def check(settings: ServiceSettings) -> list[Found]:
     return findings(await read_books(settings))
 
 
-def findings(books: Books) -> list[Finding]:
+def findings(books: Books) -> list[Found]:
     return [*orders_and_goods(books), *refunds_and_returns(books), *returned_and_shipped(books)]
 
 
-def orders_and_goods(books: Books) -> Iterable[Finding]:
+def orders_and_goods(books: Books) -> Iterable[Found]:
     """Goods are set aside or shipped for the orders that are processed, and for no others; put back for those that were
     cancelled."""
     goods = {one.order_id: one.state for one in books.reservations}
@@ -55,7 +50,7 @@ def orders_and_goods(books: Books) -> Iterable[Finding]:
             yield Finding("nothing_kept", f"order {order_id} is {status}, and no goods were ever set aside for it")
 
 
-def refunds_and_returns(books: Books) -> Iterable[Finding]:
+def refunds_and_returns(books: Books) -> Iterable[Found]:
     """What went back for a return went back for one of that order that was accepted, and not beyond its worth."""
     returns = {one.return_id: one for one in books.returns}
     for refund in books.refunds:
@@ -71,7 +66,7 @@ def refunds_and_returns(books: Books) -> Iterable[Finding]:
             yield Finding("refunded_for_nothing", f"{gave}, which was not accepted")
 
 
-def returned_and_shipped(books: Books) -> Iterable[Finding]:
+def returned_and_shipped(books: Books) -> Iterable[Found]:
     """Of each order and article, no more came back than had left."""
     order_of = {one.return_id: one.order_id for one in books.returns}
     back: defaultdict[str, Counter[str]] = defaultdict(Counter)

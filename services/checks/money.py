@@ -6,13 +6,13 @@ all. They know nothing of how any of them works. To be run when the services hav
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable
-from dataclasses import dataclass
 from typing import Literal
 
+from services.checks.finding import Finding
 from services.checks.money_books import Books, Charge, read_books
 from services.settings import ServiceSettings
 
-__all__ = ["Finding", "check", "findings"]
+__all__ = ["Found", "check", "findings"]
 
 Violation = Literal[
     "charged_twice",
@@ -29,20 +29,15 @@ was kept for it is not what it costs. not_given_back: an order was cancelled, an
 kept_for_nothing: money was kept that no order knows of. ledger: the provider's own books do not add up. disagreement:
 the payment service and the provider say different things. unfinished: something was begun, and never answered.
 unbalanced: the sums differ."""
+Found = Finding[Violation]
 DELIVERED = ("PAID", "PROCESSING")
 
 
-@dataclass(frozen=True, slots=True)
-class Finding:
-    violation: Violation
-    sentence: str
-
-
-async def check(settings: ServiceSettings) -> list[Finding]:
+async def check(settings: ServiceSettings) -> list[Found]:
     return findings(await read_books(settings))
 
 
-def findings(books: Books) -> list[Finding]:
+def findings(books: Books) -> list[Found]:
     return [
         *charged_twice(books),
         *orders_and_charges(books),
@@ -53,7 +48,7 @@ def findings(books: Books) -> list[Finding]:
     ]
 
 
-def charged_twice(books: Books) -> list[Finding]:
+def charged_twice(books: Books) -> list[Found]:
     """Money is taken for an order once at most, even if it was given back in between."""
     charges = Counter(charge.order_id for charge in books.charges if charge.taken)
     return [
@@ -63,7 +58,7 @@ def charged_twice(books: Books) -> list[Finding]:
     ]
 
 
-def orders_and_charges(books: Books) -> Iterable[Finding]:
+def orders_and_charges(books: Books) -> Iterable[Found]:
     """For each order: what was kept is what it costs, less what its returns gave back; nothing if it was cancelled."""
     kept = _kept(books.charges)
     returned = _returned(books)
@@ -84,7 +79,7 @@ def orders_and_charges(books: Books) -> Iterable[Finding]:
             yield Finding("kept_for_nothing", f"{has} {currency} was kept for {order_id}, which is no order in it")
 
 
-def ledger(books: Books) -> Iterable[Finding]:
+def ledger(books: Books) -> Iterable[Found]:
     """The provider itself: what a charge says was given back is what was, and not more than was taken."""
     sums: dict[str, int] = defaultdict(int)
     for refund in books.given_back:
@@ -101,7 +96,7 @@ def ledger(books: Books) -> Iterable[Finding]:
         yield Finding("ledger", f"money was given back from {charge_id}, which is no charge")
 
 
-def disagreement(books: Books) -> Iterable[Finding]:
+def disagreement(books: Books) -> Iterable[Found]:
     """Charge by charge and refund by refund, both sides know the same."""
     ours = {payment.charge_id: payment for payment in books.payments if payment.charge_id is not None}
     theirs = {charge.charge_id: charge for charge in books.charges if charge.charge_id is not None and charge.taken}
@@ -123,7 +118,7 @@ def disagreement(books: Books) -> Iterable[Finding]:
     yield from _refunds_disagree(books)
 
 
-def _refunds_disagree(books: Books) -> Iterable[Finding]:
+def _refunds_disagree(books: Books) -> Iterable[Found]:
     ours = {one.refund_request_id: one.amount for one in books.refunds if one.status == "REFUNDED"}
     theirs = {one.refund_request_id: one.amount for one in books.given_back}
     for request_id in sorted(ours.keys() | theirs.keys()):
@@ -132,7 +127,7 @@ def _refunds_disagree(books: Books) -> Iterable[Finding]:
             yield Finding("disagreement", f"refund {request_id} is {mine} here and {other} at the provider")
 
 
-def unfinished(books: Books) -> Iterable[Finding]:
+def unfinished(books: Books) -> Iterable[Found]:
     """Nothing is left that was asked for and never answered."""
     for payment in books.payments:
         if payment.status == "PENDING":
@@ -142,7 +137,7 @@ def unfinished(books: Books) -> Iterable[Finding]:
             yield Finding("unfinished", f"refund {refund.refund_request_id} was never answered")
 
 
-def unbalanced(books: Books) -> Iterable[Finding]:
+def unbalanced(books: Books) -> Iterable[Found]:
     """The sums, from one end to the other: taken less given back = cost of what is delivered less returns' refunds."""
     returned = _returned(books)
     balance: Counter[str] = Counter()

@@ -6,23 +6,18 @@ the warehouse works, only what its moves must add up to. One snapshot is read, s
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
+from services.checks.finding import Finding
 from services.checks.stock_books import KEPT_IN, Books, Hold, Move, Reservation, read_books
 
-__all__ = ["Finding", "check", "findings"]
+__all__ = ["Found", "check", "findings"]
 
 Violation = Literal["negative", "unbalanced", "promise", "repeated", "wrong_move"]
 """negative: below zero, or more promised than there was, now or at some time. unbalanced: the moves do not add up to
 the stock. promise: what is held or reserved is not what holds and reservations say. repeated: something was moved
 twice. wrong_move: a move that its cause does not explain."""
-
-
-@dataclass(frozen=True, slots=True)
-class Finding:
-    violation: Violation
-    sentence: str
+Found = Finding[Violation]
 
 
 class Shape(NamedTuple):
@@ -49,11 +44,11 @@ OPTIONAL = {("reserved", "held"), ("reserved", "reserved")}
 """An order whose session holds nothing takes what is free; what a session holds and its order does not want is free."""
 
 
-async def check(url: str) -> list[Finding]:
+async def check(url: str) -> list[Found]:
     return findings(await read_books(url))
 
 
-def findings(books: Books) -> list[Finding]:
+def findings(books: Books) -> list[Found]:
     return [
         *negative(books),
         *unbalanced(books),
@@ -64,9 +59,9 @@ def findings(books: Books) -> list[Finding]:
     ]
 
 
-def negative(books: Books) -> list[Finding]:
+def negative(books: Books) -> list[Found]:
     """Neither now nor at any time: the moves are replayed in their order."""
-    found = [
+    found: list[Found] = [
         Finding("negative", f"{sku} stands at {dict(zip(KEPT_IN, counts, strict=True))}")
         for sku, counts in sorted(books.stock.items())
         if _is_negative(counts)
@@ -80,7 +75,7 @@ def negative(books: Books) -> list[Finding]:
     return found
 
 
-def unbalanced(books: Books) -> list[Finding]:
+def unbalanced(books: Books) -> list[Found]:
     sums: dict[str, tuple[int, ...]] = dict.fromkeys(books.stock, (0, 0, 0, 0))
     for move in books.moves:
         sums[move.sku] = tuple(a + b for a, b in zip(sums.get(move.sku, (0, 0, 0, 0)), move.changes, strict=True))
@@ -92,7 +87,7 @@ def unbalanced(books: Books) -> list[Finding]:
     ]
 
 
-def unkept_promises(books: Books) -> list[Finding]:
+def unkept_promises(books: Books) -> list[Found]:
     """What stock says is held and reserved is what standing holds and reservations say."""
     held = _total(hold.lines for hold in books.holds if hold.state == "HELD")
     reserved = _total(one.lines for one in books.reservations if one.state == "RESERVED")
@@ -104,7 +99,7 @@ def unkept_promises(books: Books) -> list[Finding]:
     ]
 
 
-def repeated(moves: Iterable[Move]) -> list[Finding]:
+def repeated(moves: Iterable[Move]) -> list[Found]:
     """An order's goods are reserved, released and shipped once, a session's held once, a return put away once."""
     counts = Counter((move.cause, move.reference, move.sku) for move in moves if move.cause != "received")
     return [
@@ -114,9 +109,9 @@ def repeated(moves: Iterable[Move]) -> list[Finding]:
     ]
 
 
-def wrong_moves(moves: Iterable[Move]) -> list[Finding]:
+def wrong_moves(moves: Iterable[Move]) -> list[Found]:
     """Each cause changes its own columns, all by the same number of pieces, in its own direction."""
-    found = []
+    found: list[Found] = []
     for move in moves:
         shape = SHAPES[move.cause]
         signs = tuple((change > 0) - (change < 0) for change in move.changes)
@@ -135,7 +130,7 @@ def wrong_moves(moves: Iterable[Move]) -> list[Finding]:
     return found
 
 
-def unexplained(books: Books) -> list[Finding]:
+def unexplained(books: Books) -> list[Found]:
     """Every hold, reservation and return has the moves of its state, and no move is without one of them."""
     expected: Counter[tuple[str, str, str, int]] = Counter()
     for hold in books.holds:
@@ -150,13 +145,15 @@ def unexplained(books: Books) -> list[Finding]:
         for move in books.moves
         if move.cause != "received" and move.pieces
     )
-    return [
+    missing: list[Found] = [
         Finding("wrong_move", f"{quantity} of {sku} should have been {cause} for {reference}, and no move says so")
         for cause, reference, sku, quantity in sorted((expected - actual).elements())
-    ] + [
+    ]
+    unasked: list[Found] = [
         Finding("wrong_move", f"{quantity} of {sku} were {cause} for {reference}, and its row does not say why")
         for cause, reference, sku, quantity in sorted((actual - expected).elements())
     ]
+    return missing + unasked
 
 
 def sku_at(move: Move) -> str:

@@ -9,6 +9,7 @@ from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse
 from pydantic import BaseModel
 
+from services.body_limit import TOO_LARGE, BodyLimit
 from services.provider.behaviour import DeclineReason, Operation, Rule, applying
 from services.provider.ledger import Ledger
 from services.provider.messages import BehaviourAsked, Charge, ChargeAsked, Code, Problem, RefundAsked, VoidAsked
@@ -70,6 +71,7 @@ class Desk:
 
 def create_app(desk: Desk) -> FastAPI:
     app = FastAPI(title="A simulated payment provider", docs_url="/docs", redoc_url=None)
+    app.add_middleware(BodyLimit, refusal=JSONResponse({"code": "too_large", "sentence": TOO_LARGE}, 413))
     _add_money_routes(app, desk)
     _add_reading_routes(app, desk)
 

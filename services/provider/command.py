@@ -13,6 +13,7 @@ from services.provider.app import Desk, create_app
 from services.provider.behaviour import LATE_MS, Shares
 from services.provider.ledger import Ledger
 from services.tables import create_tables
+from surefoot.commands.listening import url_of
 from surefoot.commands.options import required_database
 from surefoot.commands.running import run, serve
 from surefoot.database.connection import create_pool
@@ -84,8 +85,7 @@ class _Server(uvicorn.Server):
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         await super().startup(sockets)
         for listener in sockets or []:
-            host, port = listener.getsockname()[:2]
-            typer.echo(f"The provider is at http://{f'[{host}]' if ':' in host else host}:{port} (Ctrl-C stops it)")
+            typer.echo(f"The provider is at {url_of(listener)} (Ctrl-C stops it)")
         sys.stdout.flush()
 
     @contextmanager

@@ -19,6 +19,13 @@ from surefoot.events import Money
 class Wish(BaseModel):
     model_config = ConfigDict(extra="forbid")
 
+    return_request_id: str | None = Field(
+        None,
+        min_length=1,
+        max_length=200,
+        description="The caller's own id of this wish, among those for the order. Said again, it is answered with the "
+        "same return.",
+    )
     order_id: OrderId
     lines: tuple[StockLine, ...] = Field(min_length=1, max_length=200)
     ship_from: Address
@@ -37,6 +44,8 @@ STATUS_OF = {
     "unknown_order": HTTPStatus.NOT_FOUND,
     "not_confirmed": HTTPStatus.CONFLICT,
     "too_many": HTTPStatus.CONFLICT,
+    "already_requested": HTTPStatus.CONFLICT,
+    "request_reused": HTTPStatus.CONFLICT,
 }
 
 
@@ -45,18 +54,21 @@ def app(settings: ServiceSettings) -> FastAPI:
 
     @door.post("/returns", status_code=HTTPStatus.ACCEPTED)
     async def request_return(wish: Wish) -> Requested:
+        """Two clicks, one return: with the same return_request_id they get the same answer; without one the second is
+        refused while the first return is open."""
         async with AsyncSession(engine) as session, session.begin():
             answer = await requests.request_return(
                 session,
                 order_id=wish.order_id,
                 lines=wish.lines,
                 ship_from=wish.ship_from,
+                return_request_id=wish.return_request_id,
                 when_damaged=wish.when_damaged,
                 when_rejected=wish.when_rejected,
             )
         if isinstance(answer, NotGranted):
             raise Problem(STATUS_OF[answer.reason], answer.reason, answer.sentence)
-        return Requested(return_id=answer.return_id, order_id=answer.order_id, state="REQUESTED", amount=answer.amount)
+        return Requested(return_id=answer.return_id, order_id=answer.order_id, state=answer.state, amount=answer.amount)
 
     @door.get("/returns/{return_id}")
     async def show_return(return_id: str) -> dict[str, Any]:

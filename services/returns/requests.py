@@ -1,9 +1,15 @@
 """Returns as rows: requested by a buyer, followed to their end.
 
 REQUESTED → FINISHED or ABORTED; ESCALATED on the way when the parcel was not picked up in time.
+
+Two clicks, one return. A buyer who says a `return_request_id` may ask as often as they like: the return's own id is
+made of it, so the second click finds the row of the first. Without one nobody can tell a second click from a second
+wish for the same goods: it is refused while the first is open.
 """
 
 from collections.abc import Sequence
+from dataclasses import dataclass
+from uuid import UUID, uuid5
 
 import orjson
 from sqlalchemy import RowMapping, text
@@ -13,10 +19,15 @@ from uuid_utils import uuid7
 
 from schemas.parts import Address, Line, StockLine
 from schemas.returns import DamagePolicy, RejectPolicy, ReturnRequested
-from services.returns.wishes import Granted, NotGranted, judged
+from services.returns.wishes import Granted, NotGranted, added_up, judged
 from surefoot import outbox
+from surefoot.events import Money
 
-# The row of the order is locked: two returns of one order take turns, and together get back what was bought at most.
+_OF_BUYERS = UUID("0199d1c2-5b0e-7c44-9a67-3f2f6f0c8f51")
+"""Ids that are made of a buyer's own word lie in a space of their own."""
+
+# The row of the order is locked: two returns of one order take turns, and together get back what was bought at most;
+# and the second of two clicks looks when the first has been written down.
 _BOUGHT = text(
     "SELECT customer_id, lines, confirmed FROM returns.bought WHERE order_id = :order_id FOR UPDATE"
 ).columns(lines=JSONB)
@@ -29,6 +40,14 @@ _INSERT = text("""
 INSERT INTO returns.returns (return_id, order_id, customer_id, lines, pieces, amount_minor, currency)
 VALUES (:return_id, :order_id, :customer_id, CAST(:lines AS jsonb), CAST(:pieces AS jsonb), :amount_minor, :currency)
 """)
+_BY_ID = text("SELECT state, lines, amount_minor, currency FROM returns.returns WHERE return_id = :return_id").columns(
+    lines=JSONB
+)
+_OPEN_FOR = text("""
+SELECT return_id FROM returns.returns
+WHERE order_id = :order_id AND state IN ('REQUESTED', 'ESCALATED') AND lines = CAST(:lines AS jsonb)
+ORDER BY created_at LIMIT 1
+""")
 _BECOMES = text("""
 UPDATE returns.returns SET state = :state, updated_at = clock_timestamp()
 WHERE return_id = :return_id AND state = ANY(CAST(:before AS text[]))
@@ -39,27 +58,50 @@ FROM returns.returns WHERE return_id = :return_id
 """).columns(lines=JSONB)
 
 
+@dataclass(frozen=True, slots=True)
+class Return:
+    """It is there: made now, or by the click before."""
+
+    return_id: str
+    order_id: str
+    state: str
+    amount: Money
+
+
 async def request_return(
     session: AsyncSession,
     *,
     order_id: str,
     lines: Sequence[StockLine],
     ship_from: Address,
+    return_request_id: str | None = None,
     when_damaged: DamagePolicy = "refund_half",
     when_rejected: RejectPolicy = "ship_back",
-) -> ReturnRequested | NotGranted:
-    """Write the wish down and tell it, in the transaction of `session`. The amount is what the pieces have cost."""
+) -> Return | NotGranted:
+    """Write the wish down and tell it, in the transaction of `session`. The amount is what the pieces have cost.
+
+    `return_request_id` is the buyer's own word for this wish, among those for the order: said again, it is answered
+    with the same return."""
     order = (await session.execute(_BOUGHT, {"order_id": order_id})).one_or_none()
     if order is None:
         return NotGranted("unknown_order", f"There is no order {order_id} that could be given back.")
     if not order.confirmed:
         return NotGranted("not_confirmed", f"The order {order_id} is not on its way: nothing of it can come back.")
+    known: Return | NotGranted | None
+    if return_request_id is None:
+        return_id = str(uuid7())
+        known = await _open_already(session, order_id, lines)
+    else:
+        return_id = _id_of(order_id, return_request_id)
+        known = await _asked_before(session, order_id, return_id, lines)
+    if known is not None:
+        return known
     in_use = {(row.sku, row.price): row.quantity for row in await session.execute(_IN_USE, {"order_id": order_id})}
     verdict = judged([Line.model_validate(line) for line in order.lines], in_use, lines)
     if isinstance(verdict, NotGranted):
         return verdict
     wish = ReturnRequested(
-        return_id=str(uuid7()),
+        return_id=return_id,
         order_id=order_id,
         customer_id=order.customer_id,
         lines=verdict.lines,
@@ -70,7 +112,7 @@ async def request_return(
     )
     await session.execute(_INSERT, _row(wish, verdict))
     outbox.add(session, wish, correlation_id=wish.return_id)
-    return wish
+    return Return(return_id, order_id, "REQUESTED", wish.amount)
 
 
 async def become(session: AsyncSession, return_id: str, state: str, *before: str) -> None:
@@ -82,12 +124,49 @@ async def shown(connection: AsyncConnection, return_id: str) -> RowMapping | Non
     return (await connection.execute(_SHOWN, {"return_id": return_id})).mappings().one_or_none()
 
 
+async def _asked_before(
+    session: AsyncSession, order_id: str, return_id: str, lines: Sequence[StockLine]
+) -> Return | NotGranted | None:
+    """What the click before has led to; None if this is the first."""
+    row = (await session.execute(_BY_ID, {"return_id": return_id})).one_or_none()
+    if row is None:
+        return None
+    if row.lines != _kept(lines):
+        return NotGranted(
+            "request_reused",
+            f"With this return_request_id other goods of {order_id} were asked for, and the return {return_id} came of "
+            "it. Give another wish an id of its own.",
+        )
+    return Return(return_id, order_id, row.state, Money.minor(row.amount_minor, row.currency))
+
+
+async def _open_already(session: AsyncSession, order_id: str, lines: Sequence[StockLine]) -> NotGranted | None:
+    asked = {"order_id": order_id, "lines": orjson.dumps(_kept(lines)).decode()}
+    return_id = await session.scalar(_OPEN_FOR, asked)
+    if return_id is None:
+        return None
+    return NotGranted(
+        "already_requested",
+        f"The return {return_id} of just these goods of {order_id} is under way. If more of them are to come back, ask "
+        "with a return_request_id of its own.",
+    )
+
+
+def _id_of(order_id: str, return_request_id: str) -> str:
+    return str(uuid5(uuid5(_OF_BUYERS, order_id), return_request_id))
+
+
+def _kept(lines: Sequence[StockLine]) -> list[dict[str, object]]:
+    """The goods as their row has them."""
+    return [{"sku": sku, "quantity": quantity} for sku, quantity in added_up(lines).items()]
+
+
 def _row(wish: ReturnRequested, granted: Granted) -> dict[str, object]:
     return {
         "return_id": wish.return_id,
         "order_id": wish.order_id,
         "customer_id": wish.customer_id,
-        "lines": orjson.dumps([line.model_dump() for line in granted.lines]).decode(),
+        "lines": orjson.dumps(_kept(granted.lines)).decode(),
         "pieces": orjson.dumps([pieces._asdict() for pieces in granted.pieces]).decode(),
         "amount_minor": granted.amount.minor_units,
         "currency": granted.amount.currency,

@@ -28,7 +28,7 @@ class Granted:
 
 @dataclass(frozen=True, slots=True)
 class NotGranted:
-    reason: Literal["unknown_order", "not_confirmed", "too_many"]
+    reason: Literal["unknown_order", "not_confirmed", "too_many", "already_requested", "request_reused"]
     sentence: str
 
 
@@ -38,11 +38,9 @@ def judged(
     """`in_use` counts, by article and price, the pieces that other returns of the order have: nothing comes back twice.
 
     Of an article that was bought at two prices, the dearest pieces that are left come back first."""
-    wanted: dict[str, int] = {}
-    for line in wish:
-        wanted[line.sku] = wanted.get(line.sku, 0) + line.quantity
+    wanted = added_up(wish)
     given: list[Pieces] = []
-    for sku, quantity in sorted(wanted.items()):
+    for sku, quantity in wanted.items():
         of_it = _by_price(bought, sku)
         left = {price: count - in_use.get((sku, price), 0) for price, count in of_it.items()}
         if quantity > sum(left.values()):
@@ -54,8 +52,16 @@ def judged(
             )
         given += _dearest(sku, left, quantity)
     amount = Money.minor(sum(pieces.price * pieces.quantity for pieces in given), bought[0].unit_price.currency)
-    lines = tuple(StockLine(sku=sku, quantity=quantity) for sku, quantity in sorted(wanted.items()))
+    lines = tuple(StockLine(sku=sku, quantity=quantity) for sku, quantity in wanted.items())
     return Granted(lines, amount, tuple(given))
+
+
+def added_up(wish: Sequence[StockLine]) -> dict[str, int]:
+    """How many of each article, sorted: two wishes for the same goods look the same."""
+    wanted: Counter[str] = Counter()
+    for line in wish:
+        wanted[line.sku] += line.quantity
+    return dict(sorted(wanted.items()))
 
 
 def _by_price(bought: Sequence[Line], sku: str) -> Counter[int]:

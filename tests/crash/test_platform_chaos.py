@@ -1,5 +1,6 @@
 """The whole platform on Kafka, while every kind of process is killed again and again, the broker is bounced and
-Postgres restarted: every saga ends, money and stock are conserved to the cent and piece, nobody is charged twice.
+Postgres restarted: every saga ends, money and stock are conserved to the cent and piece, the services' books agree,
+nobody is charged twice.
 
 With SUREFOOT_SOAK: 2,000 orders and 500 returns. SUREFOOT_SEED chooses another course of the trouble.
 """
@@ -21,12 +22,14 @@ from surefoot.database.connection import connect
 from surefoot.database.embedded import EmbeddedPostgres
 from surefoot.log.kafka import KafkaLog
 from surefoot.log.kafka_settings import KafkaSettings
+from surefoot.log.postgres import PostgresLog
 from surefoot.testing.kafka import LocalKafka
 from tests import consuming, orchestrating, relaying
 from tests.crash.platform_ground import Ground
 from tests.crash.platform_operator import Operator
 from tests.crash.platform_supervisor import Supervisor
 from tests.crash.platform_trouble import Trouble
+from tests.integration.services.test_services_commands import CANCELLED, SET_ASIDE
 from tests.relaying import as_environment, start_process
 from tests.waiting import eventually
 
@@ -169,6 +172,24 @@ async def expect_all_well(ground: Ground, supervisor: Supervisor, trouble: Troub
     assert sorted(trouble.outages.values()) == [ROUNDS // OUTAGE_EVERY // 4] * 4
     assert trouble.met >= ROUNDS, "most kills met a platform that stood still"
     assert supervisor.fell() == []
+
+
+async def test_books_that_do_not_fit_each_other_are_noticed(database_url: str, tmp_path: Path) -> None:
+    """Money and stock add up each for itself, and goods are kept for an order that was cancelled."""
+    platform = Platform(database_url, tmp_path)
+    await platform.prepare()
+    buyers, log = Buyers(platform.settings), PostgresLog(database_url)
+    connection = await connect(platform.url, name="surefoot tests")
+    try:
+        ground = Ground(platform, buyers, connection, log)
+        assert await ground.books() == []
+        for statement in (CANCELLED, SET_ASIDE):
+            await connection.execute(statement)
+        assert await ground.books() == ["goods are RESERVED for o-1, which is CANCELLED"]
+    finally:
+        await connection.close()
+        await log.close()
+        await buyers.close()
 
 
 async def test_a_new_key_for_every_call_is_noticed(database_url: str, tmp_path: Path) -> None:

@@ -1,6 +1,8 @@
 """A batch is one transaction; a failure in it costs only its own event."""
 
+import asyncio
 from decimal import Decimal
+from functools import partial
 
 import asyncpg
 import pytest
@@ -8,13 +10,16 @@ from sqlalchemy import BigInteger, FetchedValue, Integer, Text, text
 from sqlalchemy.exc import DBAPIError
 from sqlalchemy.orm import DeclarativeBase, Mapped, mapped_column
 
+from consumers.worker import Worker
 from surefoot.consumer import Consumer, Permanent, Transaction
 from surefoot.events import Event, Money
+from surefoot.log.port import TopicPartition
 from surefoot.log.postgres import PostgresLog
 from tests.consuming import consumer_running, publish
 from tests.events import ThingHappened, ThingPaid
 from tests.integration.consumers.effects import effects, have_effect
 from tests.integration.consumers.waiting_room import NOT_SOON, keys_together, settled, worked_off
+from tests.waiting import eventually
 
 
 class Base(DeclarativeBase):
@@ -56,6 +61,38 @@ async def test_a_batch_has_no_more_records_than_the_settings_say(
         await worked_off(connection, 50)
     assert await effects(connection) == list(range(50))
     assert await transactions(connection) == 3
+
+
+async def test_what_comes_while_a_partition_waits_for_its_turn_is_in_its_batch(
+    database_url: str, connection: asyncpg.Connection, log: PostgresLog, topic: str
+) -> None:
+    """One connection; while its batch goes on, events of another partition come one by one."""
+    consumer = Consumer("warehouse")
+    begun, may_end = asyncio.Event(), asyncio.Event()
+    (busy,), (waiting,) = keys_together(1, partition=0), keys_together(1, partition=1)
+
+    @consumer.on(ThingHappened)
+    async def handle(event: Event[ThingHappened], tx: Transaction) -> None:
+        if event.key == busy:
+            begun.set()
+            await may_end.wait()
+        await have_effect(event, tx)
+
+    await publish(log, *happened(0, key=busy))
+    async with consumer_running(consumer, database_url, log, concurrency=1) as runtime:
+        await asyncio.wait_for(begun.wait(), 10)
+        worker = runtime.partitions.workers[TopicPartition(topic, 1)]
+        for number in range(1, 6):
+            await publish(log, *happened(number, key=waiting))
+            await eventually(partial(_holds, worker, number), what=f"{number} events wait")
+        may_end.set()
+        await worked_off(connection, 6)
+    assert await effects(connection, waiting) == [1, 2, 3, 4, 5]
+    assert await transactions(connection) == 2
+
+
+async def _holds(worker: Worker, count: int) -> bool:
+    return len(worker.buffer) == count
 
 
 async def test_the_second_of_two_deliveries_in_one_batch_is_a_duplicate(

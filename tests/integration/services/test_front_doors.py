@@ -1,4 +1,4 @@
-"""The HTTP front doors of checkout, order and returns: what they answer, and what they refuse with a sentence."""
+"""The HTTP front doors of checkout and order: what they answer, and what all of them refuse with a sentence."""
 
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
@@ -6,28 +6,27 @@ from typing import Any
 
 import asyncpg
 import httpx
+import orjson
 import pytest
 from fastapi import FastAPI
 from sqlalchemy.ext.asyncio import AsyncEngine, AsyncSession
 
-from schemas.order import OrderConfirmed, OrderPendingPayment
-from schemas.returns import ReturnAborted, ReturnEscalated, ReturnFinished
 from schemas.warehouse import StockHeld, StockHoldExpired, StockHoldRejected
+from services.body_limit import MOST_BYTES
 from services.checkout import http as checkout_door
 from services.checkout.consumer import checkout
 from services.order import http as order_door
 from services.order import orders
-from services.returns import http as returns_door
-from services.returns.consumer import returns
 from services.settings import ServiceSettings
 from surefoot.consumer import Consumer
-from surefoot.events import EventData, Money
+from surefoot.events import EventData
 from surefoot.testing.consumer_kit import ConsumerKit
-from tests.integration.services.goods import HOME, flows, goods, lines, published
+from tests.integration.services.goods import HOME, flows, goods, published
 from tests.integration.services.test_orders import create
 
 pytestmark = pytest.mark.slow  # many of them, each with a database of its own
 
+JSON = {"Content-Type": "application/json"}
 PRICE = {"minor_units": 1000, "currency": "EUR"}
 WISH: dict[str, Any] = {
     "customer_id": "c-1",
@@ -172,6 +171,41 @@ async def test_a_wish_that_does_not_fit_is_refused_with_a_sentence(
     assert await connection.fetchval("SELECT count(*) FROM checkout.sessions") == 0
 
 
+async def test_a_body_that_is_too_large_is_refused_unread(
+    shop_front: httpx.AsyncClient, connection: asyncpg.Connection
+) -> None:
+    body = orjson.dumps(WISH).ljust(MOST_BYTES)
+    assert (await shop_front.post("/checkout/sessions", content=body, headers=JSON)).status_code == 201
+    answer = await shop_front.post("/checkout/sessions", content=body + b" ", headers=JSON)
+    assert_problem(answer, 413, "too_large", "larger than 256 KiB")
+    assert await connection.fetchval("SELECT count(*) FROM checkout.sessions") == 1
+
+
+async def test_a_body_that_does_not_say_how_large_it_is_is_read_up_to_the_limit(shop_front: httpx.AsyncClient) -> None:
+    sent = 0
+
+    async def endless() -> AsyncIterator[bytes]:
+        nonlocal sent
+        yield orjson.dumps(WISH)
+        while sent < 100 * MOST_BYTES:
+            sent += 1024
+            yield b" " * 1024
+
+    answer = await shop_front.post("/checkout/sessions", content=endless(), headers=JSON)
+    assert "content-length" not in answer.request.headers
+    assert_problem(answer, 413, "too_large", "larger than 256 KiB")
+    assert sent <= MOST_BYTES + 1024
+
+
+async def test_a_body_in_chunks_that_is_not_too_large_is_taken(shop_front: httpx.AsyncClient) -> None:
+    async def chunks() -> AsyncIterator[bytes]:
+        for byte in orjson.dumps(WISH):
+            yield bytes([byte])
+
+    answer = await shop_front.post("/checkout/sessions", content=chunks(), headers=JSON)
+    assert answer.status_code == 201, answer.text
+
+
 async def test_the_order_of_a_session_is_shown_when_it_is_there(shop_url: str, engine: AsyncEngine) -> None:
     async with open_door(order_door.app, shop_url) as client:
         answer = await client.post("/orders", json={"checkout_session_id": "s-1"})
@@ -183,95 +217,6 @@ async def test_the_order_of_a_session_is_shown_when_it_is_there(shop_url: str, e
         assert (answer.status_code, answer.json()["order_id"]) == (200, "o-1")
         shown = (await client.get("/orders/o-1")).json()
         assert (shown["status"], shown["total_minor"], shown["currency"]) == ("PENDING_PAYMENT", 2000, "EUR")
-
-
-@pytest.fixture
-async def desk(shop_url: str, engine: AsyncEngine) -> AsyncIterator[httpx.AsyncClient]:
-    """The returns desk, where order o-1 (two tables at 10 EUR) was bought and confirmed, and o-2 was not."""
-    for order_id in ("o-1", "o-2"):
-        pending = OrderPendingPayment(
-            order_id=order_id,
-            customer_id="c-1",
-            checkout_session_id=f"s-{order_id}",
-            mode="orchestrated",
-            lines=lines(table=2),
-            total=Money.minor(2000, "EUR"),
-        )
-        await learn(engine, returns, pending)
-    await learn(engine, returns, OrderConfirmed(order_id="o-1", mode="orchestrated"))
-    async with open_door(returns_door.app, shop_url) as client:
-        yield client
-
-
-def back(order_id: str = "o-1", **quantities: int) -> dict[str, Any]:
-    wanted = [{"sku": sku, "quantity": quantity} for sku, quantity in quantities.items()]
-    return {"order_id": order_id, "lines": wanted, "ship_from": HOME.model_dump()}
-
-
-async def test_a_return_is_worth_what_was_paid_and_nothing_comes_back_twice(
-    desk: httpx.AsyncClient, connection: asyncpg.Connection
-) -> None:
-    first = await desk.post("/returns", json=back(table=1))
-    assert first.status_code == 202, first.text
-    assert first.json()["amount"] == PRICE
-    (told,) = await published(connection, "return.requested")
-    assert (told["return_id"], told["amount"], told["customer_id"]) == (first.json()["return_id"], PRICE, "c-1")
-    assert_problem(await desk.post("/returns", json=back(table=2)), 409, "too_many", "2 were bought, and 1")
-    assert (await desk.post("/returns", json=back(table=1))).status_code == 202
-    assert_problem(await desk.post("/returns", json=back(table=1)), 409, "too_many", "2 were bought, and 2")
-
-
-async def test_only_what_was_bought_and_confirmed_can_come_back(desk: httpx.AsyncClient) -> None:
-    assert_problem(await desk.post("/returns", json=back("o-2", table=1)), 409, "not_confirmed", "o-2")
-    assert_problem(await desk.post("/returns", json=back("o-9", table=1)), 404, "unknown_order", "o-9")
-    assert_problem(await desk.get("/returns/r-9"), 404, "unknown", "r-9")
-
-
-async def test_an_order_that_nobody_ships_cannot_come_back(desk: httpx.AsyncClient, engine: AsyncEngine) -> None:
-    pending = OrderPendingPayment(
-        order_id="o-3",
-        customer_id="c-1",
-        checkout_session_id="s-3",
-        mode="choreographed",
-        lines=lines(table=2),
-        total=Money.minor(2000, "EUR"),
-    )
-    await learn(engine, returns, pending, OrderConfirmed(order_id="o-3", mode="choreographed"))
-    assert_problem(await desk.post("/returns", json=back("o-3", table=1)), 409, "not_confirmed", "not on its way")
-
-
-async def test_what_an_aborted_return_was_worth_can_be_had_again(desk: httpx.AsyncClient, engine: AsyncEngine) -> None:
-    pending = OrderPendingPayment(
-        order_id="o-4",
-        customer_id="c-1",
-        checkout_session_id="s-4",
-        mode="orchestrated",
-        lines=(*lines(price=1000, table=1), *lines(price=300, table=1)),
-        total=Money.minor(1300, "EUR"),
-    )
-    await learn(engine, returns, pending, OrderConfirmed(order_id="o-4", mode="orchestrated"))
-    asked = [(await desk.post("/returns", json=back("o-4", table=1))).json() for _ in range(2)]
-    aborted = ReturnAborted(return_id=asked[0]["return_id"], order_id="o-4", customer_id="c-1")
-    await learn(engine, returns, aborted)
-    asked.append((await desk.post("/returns", json=back("o-4", table=1))).json())
-    assert [one["amount"]["minor_units"] for one in asked] == [1000, 300, 1000]
-
-
-async def test_a_return_follows_its_saga_and_an_end_is_an_end(desk: httpx.AsyncClient, engine: AsyncEngine) -> None:
-    return_id = (await desk.post("/returns", json=back(table=2))).json()["return_id"]
-    ids = {"return_id": return_id, "order_id": "o-1"}
-
-    async def state() -> str:
-        return str((await desk.get(f"/returns/{return_id}")).json()["state"])
-
-    assert await state() == "REQUESTED"
-    await learn(engine, returns, ReturnEscalated(**ids, customer_id="c-1", tracking_code="t"))
-    assert await state() == "ESCALATED"
-    await learn(engine, returns, ReturnAborted(**ids, customer_id="c-1"))
-    assert await state() == "ABORTED"
-    await learn(engine, returns, ReturnFinished(**ids))
-    assert await state() == "ABORTED"
-    assert (await desk.post("/returns", json=back(table=2))).status_code == 202  # what was aborted may be tried again
 
 
 async def test_a_failure_is_told_without_its_details(shop_url: str, connection: asyncpg.Connection) -> None:

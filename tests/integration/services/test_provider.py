@@ -140,6 +140,12 @@ async def test_a_charge_without_a_key_is_refused(provider: ProviderProcess) -> N
     assert "idempotency-key" in answer.json()["sentence"]
 
 
+async def test_a_body_that_is_too_large_is_refused(provider: ProviderProcess) -> None:
+    answer = await provider.post("/charges", {**charge_of(), "filling": " " * 300_000}, "k-1")
+    assert (answer.status_code, answer.json()["code"]) == (413, "too_large")
+    assert await provider.sums() == (0, 0, 0)
+
+
 async def test_a_decline_takes_nothing_and_is_remembered_under_its_key(provider: ProviderProcess) -> None:
     await provider.behave("decline", order_id="o-1", reason="expired_card")
     for _ in range(2):

@@ -4,11 +4,14 @@ import asyncio
 import signal
 import socket
 import sys
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 
 import asyncpg
 import httpx
 import pytest
 
+from services.body_limit import MOST_BYTES
 from services.settings import SERVICES
 from services.tables import create_tables
 from tests.integration.consumers.commanding import assert_says, surefoot
@@ -81,7 +84,8 @@ async def test_a_port_that_is_taken_is_told_in_a_sentence(database_url: str) -> 
     assert_says(done, f"The front doors cannot be opened at 127.0.0.1:{port}")
 
 
-async def test_the_doors_are_open_until_they_are_interrupted(database_url: str) -> None:
+@asynccontextmanager
+async def open_doors(database_url: str) -> AsyncIterator[tuple[asyncio.subprocess.Process, httpx.AsyncClient]]:
     with socket.create_server(("127.0.0.1", 0)) as free:
         port = free.getsockname()[1]
     command = ("services", "doors", "--database", database_url, "--port", str(port))
@@ -98,10 +102,31 @@ async def test_the_doors_are_open_until_they_are_interrupted(database_url: str) 
                     return False
 
             await eventually(answers, what="the doors answer")
-        process.send_signal(signal.SIGINT)
-        _, said = await asyncio.wait_for(process.communicate(), 30)
+            yield process, client
     finally:
         if process.returncode is None:
             process.kill()
             await process.wait()
+
+
+async def test_the_doors_are_open_until_they_are_interrupted(database_url: str) -> None:
+    async with open_doors(database_url) as (process, _):
+        process.send_signal(signal.SIGINT)
+        _, said = await asyncio.wait_for(process.communicate(), 30)
+    assert (process.returncode, said) == (0, b"")
+
+
+async def test_whoever_sends_too_much_through_a_door_gets_an_answer(database_url: str) -> None:
+    size = 4 * MOST_BYTES
+
+    async def chunks() -> AsyncIterator[bytes]:
+        for _ in range(size // 1024):
+            yield b" " * 1024
+
+    async with open_doors(database_url) as (process, client):
+        for body in (b" " * size, chunks()):
+            answer = await client.post("/returns", content=body)
+            assert (answer.status_code, answer.json()["reason"]) == (413, "too_large")
+        process.send_signal(signal.SIGINT)
+        _, said = await asyncio.wait_for(process.communicate(), 30)
     assert (process.returncode, said) == (0, b"")

@@ -39,6 +39,14 @@ def test_a_batch_that_was_not_full_says_nothing_about_larger_ones() -> None:
     assert batches.records == 8
 
 
+def test_batches_of_the_same_size_that_run_side_by_side_double_it_once() -> None:
+    """The partitions of a topic share what they learn."""
+    batches = size(batch_first=8)
+    for _ in range(4):
+        batches.learn(8, 0.01)
+    assert batches.records == 16
+
+
 def test_a_part_of_a_batch_that_was_slow_counts_by_its_own_size() -> None:
     batches = size(batch_first=64)
     batches.learn(4, 2.0)
