@@ -157,7 +157,7 @@ class Unit:
         """Roll back what was not committed."""
         self._lift()
         if self._session is not None:
-            self._session.sync_session.expunge_all()
+            cast(GuardedSession, self._session.sync_session).end()
         if self.guard.leaves_traces and not self._connection.closed:
             await self._connection.invalidate()
             return

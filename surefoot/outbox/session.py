@@ -22,6 +22,7 @@ from surefoot.outbox.write import write
 AnySession = AsyncSession | Session | scoped_session[Session] | async_scoped_session[AsyncSession]
 _KEY = "surefoot.outbox"
 _CONNECTIONS = "surefoot.connections"
+# Only while a transaction is open: a session that is bound to a connection holds it, and no weak key would let it go.
 _sessions: WeakKeyDictionary[Connection, Session] = WeakKeyDictionary()
 
 
@@ -69,7 +70,7 @@ def take(session: AnySession) -> list[Entry]:
 @event.listens_for(Session, "after_begin")
 def _remember_connection(session: Session, _: SessionTransaction, connection: Connection) -> None:
     _sessions[connection] = session
-    session.info.setdefault(_CONNECTIONS, set()).add(id(connection))
+    session.info.setdefault(_CONNECTIONS, set()).add(connection)
 
 
 @event.listens_for(Session, "before_commit")
@@ -118,7 +119,9 @@ def _forget_what_was_rolled_back(session: Session, undone: SessionTransaction) -
 def _forget_what_was_closed(session: Session, ended: SessionTransaction) -> None:
     """Closing a transaction without committing it rolls it back, but tells nobody that it did."""
     if ended.parent is None:
-        session.info.pop(_CONNECTIONS, None)
+        for connection in session.info.pop(_CONNECTIONS, ()):
+            if _sessions.get(connection) is session:
+                del _sessions[connection]
     in_hand: _Buffer | None = session.info.get(_KEY)
     if in_hand is not None and ended not in in_hand.released:
         in_hand.drop(ended)

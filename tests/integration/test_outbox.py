@@ -1,6 +1,8 @@
 """Commit, and the event is in the outbox; roll back, also to a savepoint, and it is not. With every kind of session."""
 
 import asyncio
+import gc
+import weakref
 from collections.abc import AsyncIterator, Callable
 from decimal import Decimal
 from typing import Any
@@ -318,6 +320,19 @@ async def test_a_session_inside_somebody_elses_transaction_follows_it(
                 await session.commit()
             await (transaction.commit() if ends_well else transaction.rollback())
     assert await notes(connection) == ["kept"]
+
+
+async def test_a_session_bound_to_a_connection_is_let_go_of_when_it_is_closed(engine: AsyncEngine) -> None:
+    """The session holds the connection: whoever remembers one for the other keeps both for ever."""
+    async with engine.connect() as outer:
+        async with AsyncSession(outer) as session:
+            outbox.add(session, ThingHappened(thing_id="a", number=1))
+            await session.commit()
+        seen = weakref.ref(session.sync_session)
+        del session
+    del outer
+    gc.collect()
+    assert seen() is None
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,7 @@
 """A batch is one transaction; a failure in it costs only its own event."""
 
 import asyncio
+import gc
 from decimal import Decimal
 from functools import partial
 
@@ -10,6 +11,7 @@ from sqlalchemy import BigInteger, FetchedValue, Integer, Text, text
 from sqlalchemy.exc import DBAPIError
 from sqlalchemy.orm import DeclarativeBase, Mapped, mapped_column
 
+from consumers.guard import GuardedSession
 from consumers.worker import Worker
 from surefoot.consumer import Consumer, Permanent, Transaction
 from surefoot.events import Event, Money
@@ -49,6 +51,20 @@ async def test_a_batch_is_one_transaction(
         await worked_off(connection, 50)
     assert await effects(connection) == list(range(50))
     assert await transactions(connection) == 1
+
+
+async def test_a_batch_that_is_over_leaves_nothing_in_memory(
+    database_url: str, connection: asyncpg.Connection, log: PostgresLog, topic: str
+) -> None:
+    """Sessions were once remembered for ever: after 60,000 batches, the collector stopped all work for a second."""
+    consumer = Consumer("warehouse")
+    consumer.on(ThingHappened)(have_effect)
+    await publish(log, *happened(*range(30)))
+    async with consumer_running(consumer, database_url, log, batch_records=1):
+        await worked_off(connection, 30)
+        assert await transactions(connection) == 30
+        gc.collect()
+        assert [one for one in gc.get_objects() if isinstance(one, GuardedSession)] == []
 
 
 async def test_a_batch_has_no_more_records_than_the_settings_say(
