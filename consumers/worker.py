@@ -121,6 +121,8 @@ class Worker:
     async def _work_off(self) -> None:
         """A batch is taken when a connection is free for it: what came while it waited is in it as well."""
         async with self._database.seats:
+            if self._stopping.is_set():
+                return
             batch = self._take_batch()
             await failpoint("consumer.polled")
             readings = [read(record, self._consumer) for record in batch]

@@ -24,7 +24,7 @@ class OrchestratorSettings(BaseSettings):
         1,
         ge=1,
         le=100,
-        description="Batches decided on at once. They wait for the same sagas and for nothing outside, so one after the "
+        description="Batches decided on at once. They wait for the same sagas and for nothing outside: one after the "
         "other they get larger and cost less.",
     )
     timer_poll: timedelta = Field(timedelta(milliseconds=250), description="How often due timers are looked for.")

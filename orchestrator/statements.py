@@ -2,8 +2,8 @@
 
 from surefoot.database.schema import checked_schema
 
-# A plan is kept as long as its connection. One made while the tables were new and empty walked all of them from then on,
-# until statistics were made; every statement here has its index.
+# A plan is kept as long as its connection. One made while the tables were new and empty walked all of them from then
+# on, until statistics were made; every statement here has its index.
 SESSION_SETTINGS = {"enable_seqscan": "off", "plan_cache_mode": "force_generic_plan", "jit": "off"}
 ENDED = "('COMPLETED', 'COMPENSATED', 'FAILED')"
 COLUMNS = """saga_id::text, saga_type, definition_version, entity_id, start_event_id, correlation_id, reason,

@@ -24,7 +24,7 @@ SESSION_SETTINGS = {
     "enable_sort": "off",
     "synchronous_commit": "off",
     "jit": "off",
-    # With these set there is one plan to choose, so it is not chosen anew for each claim: that took longer than claiming.
+    # So there is one plan to choose, and it is not chosen anew for each claim: that took longer than the claim itself.
     "plan_cache_mode": "force_generic_plan",
 }
 

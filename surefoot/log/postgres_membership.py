@@ -195,7 +195,7 @@ class Membership:
         await connection.add_listener(CHANNEL, self._heard)
 
     def _heard(self, _connection: object, _pid: int, _channel: str, payload: str) -> None:
-        if payload == "":
+        if payload in self._scopes:
             self._woken()
         elif payload in self._scopes.values():
             self._hurry.set()

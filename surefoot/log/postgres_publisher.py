@@ -73,7 +73,7 @@ class PostgresPublisher:
             await self._copy(connection, where, records, first)
             await failpoint("log.sent")
             # Last before the commit, so that a reader falling asleep meanwhile is seen in all but a few milliseconds.
-            await connection.fetchval(self._sql["wake"])
+            await connection.fetchval(self._sql["wake"], where.topic)
         return True
 
     async def _copy(self, connection: Connection, where: TopicPartition, records: Sequence[Record], first: int) -> None:
@@ -106,8 +106,11 @@ def _statements(schema: str) -> dict[str, str]:
         "draw": f"""
             UPDATE {schema}.log_partitions SET next_offset = next_offset + $3::bigint
             WHERE topic = $1 AND partition = $2 RETURNING next_offset - $3::bigint""",
-        # A notification takes a lock across the whole server at commit: sent only while a reader says it sleeps.
+        # A notification takes a lock across the whole server at commit: sent only while a reader says it sleeps. It
+        # names the topic, for those who read others.
         "wake": f"""
-            SELECT pg_notify('{CHANNEL}', '') WHERE EXISTS (
-                SELECT FROM {schema}.lease_members WHERE scope LIKE 'log/%' AND asleep AND alive_until > now())""",
+            SELECT pg_notify('{CHANNEL}', $1::text) WHERE EXISTS (
+                SELECT FROM {schema}.lease_members
+                WHERE scope LIKE 'log/%' AND right(scope, length($1) + 1) = '/' || $1 AND asleep
+                  AND alive_until > now())""",
     }

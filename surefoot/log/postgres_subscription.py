@@ -20,6 +20,9 @@ from surefoot.log.postgres_records import read_records, read_statement
 FIRST_PAUSE_S = 0.002
 DROWSY_PAUSE_S = 0.05
 """When the pauses have grown to this, the reader says that it sleeps."""
+BUSY_LOOKS = 16
+"""When so many looks in a row have found something, it says that it is awake. Not at the first: where records come now
+and then, it would say the one and the other for each of them."""
 
 
 class PostgresSubscription:
@@ -48,6 +51,7 @@ class PostgresSubscription:
         self._paused: set[TopicPartition] = set()
         self._pause_s = FIRST_PAUSE_S
         self._asleep = False
+        self._busy_looks = 0
         self._turn = 0
         self._membership = Membership(
             url,
@@ -81,8 +85,12 @@ class PostgresSubscription:
                 await self._membership.welcome(self._arrive)
             found = await self._read(max_records)
             if found:
-                await self._stay_awake()
+                self._pause_s = DROWSY_PAUSE_S if self._asleep else FIRST_PAUSE_S
+                self._busy_looks += 1
+                if self._busy_looks >= BUSY_LOOKS:
+                    await self._need_no_bell()
                 return found
+            self._busy_looks = 0
             left = deadline - time.monotonic()
             if left <= 0:
                 return {}
@@ -157,7 +165,7 @@ class PostgresSubscription:
         announced = self._membership.announced().keys()
         if announced and announced <= self._paused:
             # Nothing is wanted: `resume` wakes us, or what comes. Writers need not, so let them notify nobody.
-            await self._stay_awake()
+            await self._need_no_bell()
             pause_s = self._longest_pause_s
         elif self._pause_s >= DROWSY_PAUSE_S and not self._asleep:
             # Then one more look at once, and one after a short pause: a writer that asked who sleeps just before this
@@ -171,8 +179,7 @@ class PostgresSubscription:
         except TimeoutError:
             self._pause_s = min(self._pause_s * 2, self._longest_pause_s)
 
-    async def _stay_awake(self) -> None:
-        self._pause_s = FIRST_PAUSE_S
+    async def _need_no_bell(self) -> None:
         if self._asleep:
             self._asleep = False
             await self._membership.set_asleep(False)

@@ -8,9 +8,10 @@ from typing import Any
 import asyncpg
 import pytest
 
-from surefoot.log.port import TopicPartition
+from surefoot.log.port import TopicPartition, TopicSpec
 from surefoot.log.postgres import PostgresLog
 from surefoot.log.postgres_publisher import PostgresPublisher
+from surefoot.log.postgres_subscription import BUSY_LOOKS
 from tests.contract.reading import plain
 from tests.waiting import eventually
 
@@ -57,8 +58,7 @@ async def test_a_sleeping_reader_is_woken_long_before_its_next_look(
             found = await reading
 
         assert [record.value for record in found[WHERE]] == [b"wake up"]
-        assert "" in heard
-        assert not await asleep()
+        assert WHERE.topic in heard
     finally:
         await subscription.close()
         await patient.close()
@@ -87,6 +87,54 @@ async def test_a_reader_that_has_paused_everything_asks_for_no_notifications(
         async with asyncio.timeout(10):
             found = await reading
         assert [record.value for record in found[WHERE]] == [b"0"]
+    finally:
+        await subscription.close()
+        await patient.close()
+
+
+async def test_a_reader_says_that_it_is_awake_once_it_is_busy(
+    database_url: str, publisher: PostgresPublisher, connection: Any
+) -> None:
+    """Not for each record that comes now and then: it would write the one and the other for each of them."""
+    patient = PostgresLog(database_url, max_poll_interval=timedelta(minutes=5))
+    subscription = await patient.subscribe("group", ["things"])
+    try:
+
+        async def asleep() -> bool:
+            return bool(await connection.fetchval("SELECT bool_or(asleep) FROM surefoot.lease_members"))
+
+        reading = asyncio.create_task(subscription.poll(timeout=timedelta(minutes=5)))
+        await eventually(asleep, what="the reader sleeps")
+        await publisher.publish(WHERE, plain(b"now and then"))
+        await reading
+        assert await asleep()
+        await publisher.publish(WHERE, plain(*[b"one of many"] * BUSY_LOOKS))
+        for _ in range(BUSY_LOOKS):
+            assert await subscription.poll(max_records=1)
+        assert not await asleep()
+    finally:
+        await subscription.close()
+        await patient.close()
+
+
+async def test_a_reader_of_other_topics_is_left_alone(
+    database_url: str, publisher: PostgresPublisher, heard: list[str], connection: Any
+) -> None:
+    patient = PostgresLog(database_url, max_poll_interval=timedelta(minutes=5))
+    await patient.create([TopicSpec("others", 1, timedelta(days=1), 1 << 20)])
+    subscription = await patient.subscribe("group", ["others"])
+    try:
+        reading = asyncio.create_task(subscription.poll(timeout=timedelta(minutes=5)))
+
+        async def asleep() -> bool:
+            return bool(await connection.fetchval("SELECT bool_and(asleep) FROM surefoot.lease_members"))
+
+        await eventually(asleep, what="the reader sleeps")
+        await publisher.publish(WHERE, plain(b"not for it"))
+        await publisher.publish(TopicPartition("others", 0), plain(b"for it"))
+        async with asyncio.timeout(10):
+            await reading
+        assert [one for one in heard if not one.startswith("log/")] == ["others"]
     finally:
         await subscription.close()
         await patient.close()
