@@ -22,7 +22,7 @@ import uvloop
 from rich.console import Console
 from rich.progress import Progress
 
-from bench import saga_growth, saga_latency
+from bench import saga_growth, saga_latency, saga_profile
 from bench.ground import servers
 from bench.saga_ground import Shop, open_for_business, shop
 from surefoot.database.embedded import EmbeddedPostgres
@@ -72,29 +72,29 @@ def main(
         postgres.stop()
         postgres.options = {"track_commit_timestamp": "on"}  # it tells when sagas were there for all to see
         postgres.start()
-        task = progress.add_task("saga bench", total=rounds + 4)
+        task = progress.add_task("saga bench", total=rounds + 5)
 
         def say(what: str) -> None:
             progress.console.print(what)
             progress.advance(task)
 
-        async def run() -> dict[str, object]:
+        async def run() -> tuple[dict[str, object], str]:
             with tempfile.TemporaryDirectory() as logs:
                 return await _measure(postgres, kafka, Path(logs), rounds, size, say)
 
         try:
-            figures = uvloop.run(run())
+            figures, profile = uvloop.run(run())
         except SurefootError as error:
             console.print(str(error), markup=False)
             raise typer.Exit(1) from None
     _show(figures)
     if keep and not small:
-        _write(figures, rounds, size)
+        _write(figures, profile, rounds, size)
 
 
 async def _measure(
     postgres: EmbeddedPostgres, kafka: str, logs: Path, rounds: int, size: Size, say: Say
-) -> dict[str, object]:
+) -> tuple[dict[str, object], str]:
     async with (
         shop(postgres, None, "embedded", logs) as embedded,
         shop(postgres, kafka, "on_kafka", logs) as on_kafka,
@@ -118,7 +118,9 @@ async def _measure(
             say(f"latency at {saga_latency.RATE} sagas/s, {name}: {latencies[name]}")
         growth = await saga_growth.measure(embedded, size.sagas)
         say(f"with 10 times the sagas stored: {growth:.2f} of the rate")
-    return {
+        profile = await saga_profile.measure(embedded, size.sagas // 2)
+        say("profiled")
+    figures = {
         "sagas_per_s": round(statistics.median(one.embedded for one in found), 1),
         "sagas_per_s_kafka": round(statistics.median(one.kafka for one in found), 1),
         "floor_per_s": round(statistics.median(one.floor for one in found), 1),
@@ -130,6 +132,7 @@ async def _measure(
         "processor_ms_per_saga": used,
         "rounds": [asdict(one) for one in found],
     }
+    return figures, profile
 
 
 async def _pace(where: Shop, postgres: EmbeddedPostgres, size: Size, used: dict[str, dict[str, float]]) -> float:
@@ -166,7 +169,7 @@ def _show(figures: dict[str, object]) -> None:
         console.print(f"{'[green]✓[/]' if met else '[red]✗[/]'} {name} {value:g} (goal {sign} {goal:g})")
 
 
-def _write(figures: dict[str, object], rounds: int, size: Size) -> None:
+def _write(figures: dict[str, object], profile: str, rounds: int, size: Size) -> None:
     RESULTS.mkdir(exist_ok=True)
     about = {
         "python": platform.python_version(),
@@ -174,7 +177,8 @@ def _write(figures: dict[str, object], rounds: int, size: Size) -> None:
         "size": {"rounds": rounds, **asdict(size)},
     }
     (RESULTS / "saga.json").write_text(json.dumps({**figures, "about": about}, indent=2) + "\n")
-    console.print(f"Written to {RESULTS.name}/saga.json")
+    (RESULTS / "saga_profile.txt").write_text(profile)
+    console.print(f"Written to {RESULTS.name}/saga.json, saga_profile.txt")
 
 
 if __name__ == "__main__":

@@ -142,8 +142,8 @@ async def shop(postgres: EmbeddedPostgres, kafka: str | None, name: str, logs: P
 
 
 @asynccontextmanager
-async def open_for_business(where: Shop) -> AsyncIterator[None]:
-    """Relay, orchestrator and services, each a process."""
+async def open_for_business(where: Shop, *, profiles: Path | None = None) -> AsyncIterator[None]:
+    """Relay, orchestrator and services, each a process; under Python's profiler, if there is a place for its files."""
     log = ["--kafka", where.kafka] if where.kafka else []
     database = ["--database", where.url]
     commands = {
@@ -153,6 +153,8 @@ async def open_for_business(where: Shop) -> AsyncIterator[None]:
     }
     try:
         for name, command in commands.items():
+            if profiles is not None:
+                command = ["cProfile", "-o", str(profiles / f"{name}.prof"), "-m", *command]
             where.processes[name] = await _start(command, where.logs / f"{name}.log")
         yield
     finally:
