@@ -25,6 +25,9 @@ CATALOGUE = {
         SELECT relname, reloptions FROM pg_class WHERE relnamespace = $1::regnamespace AND relkind = 'r' ORDER BY 1""",
     "functions": """
         SELECT pg_get_functiondef(oid) FROM pg_proc WHERE pronamespace = $1::regnamespace ORDER BY 1""",
+    "triggers": """
+        SELECT pg_get_triggerdef(t.oid) FROM pg_trigger t JOIN pg_class c ON c.oid = t.tgrelid
+        WHERE c.relnamespace = $1::regnamespace AND NOT t.tgisinternal ORDER BY 1""",
     "enums": """
         SELECT t.typname, array_agg(e.enumlabel ORDER BY e.enumsortorder)
         FROM pg_type t JOIN pg_enum e ON e.enumtypid = t.oid WHERE t.typnamespace = $1::regnamespace GROUP BY 1""",
@@ -60,6 +63,7 @@ async def test_the_migrated_schema_is_the_declared_one(empty_database_url: str) 
     assert any("WHERE (status" in index and "PENDING" in index for index in declared["indexes"])
     assert len(declared["constraints"]) > 10
     assert declared["enums"]
+    assert declared["triggers"]
 
 
 async def test_the_comparison_sees_a_missing_partial_index(empty_database_url: str) -> None:

@@ -1,5 +1,7 @@
 """The tables, as people may read them with SQL: a public contract. One file per part."""
 
+from surefoot.database.tables.access import admin_requests, admin_tokens
+from surefoot.database.tables.audit import audit_log
 from surefoot.database.tables.base import metadata
 from surefoot.database.tables.consumers import (
     command_barriers,
@@ -8,14 +10,25 @@ from surefoot.database.tables.consumers import (
     parked_events,
     processed_events,
 )
+from surefoot.database.tables.dead_letters import dlq_events, dlq_groups
+from surefoot.database.tables.dlq_work import dlq_approval_items, dlq_approvals, dlq_job_items, dlq_jobs
 from surefoot.database.tables.leases import lease_members, leases
 from surefoot.database.tables.log import log_offsets, log_partitions, log_records, log_topics
 from surefoot.database.tables.outbox import outbox_events, outbox_settings
 from surefoot.database.tables.sagas import saga_definitions, saga_history, saga_instances, saga_timers
 
 __all__ = [
+    "admin_requests",
+    "admin_tokens",
+    "audit_log",
     "command_barriers",
     "consumer_partitions",
+    "dlq_approval_items",
+    "dlq_approvals",
+    "dlq_events",
+    "dlq_groups",
+    "dlq_job_items",
+    "dlq_jobs",
     "lease_members",
     "leases",
     "log_offsets",

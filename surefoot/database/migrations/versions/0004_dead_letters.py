@@ -1,0 +1,259 @@
+"""Dead letters: what consumers gave up on, and its groups."""
+
+from textwrap import dedent
+
+from alembic import context, op
+
+revision = "0004"
+down_revision = "0003"
+
+STATEMENTS = [
+    """
+    CREATE TYPE {schema}.dlq_status AS ENUM ('OPEN', 'REPLAYING', 'REPLAYED', 'DISCARD_REQUESTED', 'DISCARDED', 'SUPERSEDED')
+    """,
+    """
+    CREATE TABLE {schema}.dlq_events (
+        id UUID NOT NULL,
+        consumer TEXT NOT NULL,
+        source TEXT NOT NULL,
+        event_id TEXT NOT NULL,
+        event_type TEXT,
+        topic TEXT NOT NULL,
+        partition INTEGER NOT NULL,
+        log_offset BIGINT NOT NULL,
+        key TEXT NOT NULL,
+        correlation_id TEXT,
+        saga_id TEXT,
+        recorded_at TIMESTAMP WITH TIME ZONE NOT NULL,
+        record_key BYTEA,
+        value BYTEA,
+        headers JSON NOT NULL,
+        headers_left_out INTEGER DEFAULT 0 NOT NULL,
+        reason TEXT NOT NULL,
+        error_type TEXT NOT NULL,
+        error TEXT NOT NULL,
+        stack TEXT DEFAULT '' NOT NULL,
+        fingerprint TEXT NOT NULL,
+        failures JSON DEFAULT '[]' NOT NULL,
+        attempts INTEGER DEFAULT 0 NOT NULL,
+        replays INTEGER DEFAULT 0 NOT NULL,
+        deaths INTEGER DEFAULT 1 NOT NULL,
+        held BOOLEAN NOT NULL,
+        letter_id TEXT NOT NULL,
+        first_failed_at TIMESTAMP WITH TIME ZONE NOT NULL,
+        failed_at TIMESTAMP WITH TIME ZONE NOT NULL,
+        received_at TIMESTAMP WITH TIME ZONE DEFAULT now() NOT NULL,
+        status {schema}.dlq_status DEFAULT 'OPEN' NOT NULL,
+        job_id UUID,
+        resolution TEXT,
+        resolved_at TIMESTAMP WITH TIME ZONE,
+        superseded_by TEXT,
+        PRIMARY KEY (id),
+        CONSTRAINT dlq_events_event UNIQUE (event_id, consumer, source)
+    )
+     WITH (fillfactor = 90)
+    """,
+    """
+    CREATE INDEX dlq_events_by_consumer ON {schema}.dlq_events (consumer, status, id)
+    """,
+    """
+    CREATE INDEX dlq_events_by_flow ON {schema}.dlq_events (correlation_id, id) WHERE correlation_id IS NOT NULL
+    """,
+    """
+    CREATE INDEX dlq_events_by_group ON {schema}.dlq_events (fingerprint, status, id)
+    """,
+    """
+    CREATE INDEX dlq_events_by_key ON {schema}.dlq_events (key, id)
+    """,
+    """
+    CREATE INDEX dlq_events_by_saga ON {schema}.dlq_events (saga_id, id) WHERE saga_id IS NOT NULL
+    """,
+    """
+    CREATE INDEX dlq_events_by_status ON {schema}.dlq_events (status, id)
+    """,
+    """
+    CREATE INDEX dlq_events_by_time ON {schema}.dlq_events (failed_at)
+    """,
+    """
+    CREATE INDEX dlq_events_by_type ON {schema}.dlq_events (event_type, id)
+    """,
+    """
+    CREATE INDEX dlq_events_resolved ON {schema}.dlq_events (resolved_at) WHERE resolved_at IS NOT NULL
+    """,
+    """
+    COMMENT ON COLUMN {schema}.dlq_events.id IS 'rises with the time it was taken in: pages go by it'
+    """,
+    """
+    COMMENT ON COLUMN {schema}.dlq_events.consumer IS 'who gave up on it; empty where the letter could not be read'
+    """,
+    """
+    COMMENT ON COLUMN {schema}.dlq_events.source IS 'as the consumer''s inbox has it'
+    """,
+    """
+    COMMENT ON COLUMN {schema}.dlq_events.event_id IS 'as the consumer''s inbox has it'
+    """,
+    """
+    COMMENT ON COLUMN {schema}.dlq_events.event_type IS 'null where the record is no event'
+    """,
+    """
+    COMMENT ON COLUMN {schema}.dlq_events.topic IS 'where the event came from'
+    """,
+    """
+    COMMENT ON COLUMN {schema}.dlq_events.key IS 'what it is ordered by'
+    """,
+    """
+    COMMENT ON COLUMN {schema}.dlq_events.correlation_id IS 'the flow it belongs to'
+    """,
+    """
+    COMMENT ON COLUMN {schema}.dlq_events.saga_id IS 'the saga whose command it is, or that it answers'
+    """,
+    """
+    COMMENT ON COLUMN {schema}.dlq_events.recorded_at IS 'the log''s own time of the event'
+    """,
+    """
+    COMMENT ON COLUMN {schema}.dlq_events.value IS 'the record''s bytes'
+    """,
+    """
+    COMMENT ON COLUMN {schema}.dlq_events.headers IS 'the event''s own, in order: [[name, value in Base64], …]'
+    """,
+    """
+    COMMENT ON COLUMN {schema}.dlq_events.reason IS 'why it is dead: a word from a fixed list'
+    """,
+    """
+    COMMENT ON COLUMN {schema}.dlq_events.error IS 'a sentence'
+    """,
+    """
+    COMMENT ON COLUMN {schema}.dlq_events.fingerprint IS 'the same for failures that have one cause'
+    """,
+    """
+    COMMENT ON COLUMN {schema}.dlq_events.failures IS 'the latest: [[time, error], …]'
+    """,
+    """
+    COMMENT ON COLUMN {schema}.dlq_events.replays IS 'as the consumer counts them'
+    """,
+    """
+    COMMENT ON COLUMN {schema}.dlq_events.deaths IS 'letters that came for it'
+    """,
+    """
+    COMMENT ON COLUMN {schema}.dlq_events.held IS 'later events of its key wait for it'
+    """,
+    """
+    COMMENT ON COLUMN {schema}.dlq_events.letter_id IS 'the latest letter'
+    """,
+    """
+    COMMENT ON COLUMN {schema}.dlq_events.failed_at IS 'when it died last'
+    """,
+    """
+    COMMENT ON COLUMN {schema}.dlq_events.job_id IS 'the job that has it in hand, or had it last'
+    """,
+    """
+    COMMENT ON COLUMN {schema}.dlq_events.resolution IS 'a sentence: what became of it, who decided it and why'
+    """,
+    """
+    COMMENT ON COLUMN {schema}.dlq_events.superseded_by IS 'the id of the edited event'
+    """,
+    """
+    CREATE TABLE {schema}.dlq_groups (
+        fingerprint TEXT NOT NULL,
+        consumer TEXT NOT NULL,
+        event_type TEXT,
+        reason TEXT NOT NULL,
+        error_type TEXT NOT NULL,
+        sentence TEXT NOT NULL,
+        first_at TIMESTAMP WITH TIME ZONE NOT NULL,
+        last_at TIMESTAMP WITH TIME ZONE NOT NULL,
+        open BIGINT DEFAULT 0 NOT NULL,
+        replaying BIGINT DEFAULT 0 NOT NULL,
+        replayed BIGINT DEFAULT 0 NOT NULL,
+        discard_requested BIGINT DEFAULT 0 NOT NULL,
+        discarded BIGINT DEFAULT 0 NOT NULL,
+        superseded BIGINT DEFAULT 0 NOT NULL,
+        told_at TIMESTAMP WITH TIME ZONE,
+        PRIMARY KEY (fingerprint)
+    )
+     WITH (fillfactor = 50)
+    """,
+    """
+    CREATE INDEX dlq_groups_by_time ON {schema}.dlq_groups (first_at, fingerprint)
+    """,
+    """
+    CREATE INDEX dlq_groups_untold ON {schema}.dlq_groups (first_at) WHERE told_at IS NULL
+    """,
+    """
+    COMMENT ON COLUMN {schema}.dlq_groups.sentence IS 'the latest error'
+    """,
+    """
+    COMMENT ON COLUMN {schema}.dlq_groups.told_at IS 'when somebody was told that it is there'
+    """,
+    """
+    CREATE FUNCTION {schema}.count_dead_letters() RETURNS trigger LANGUAGE plpgsql AS $function$
+    BEGIN
+        IF TG_OP IN ('INSERT', 'UPDATE') THEN
+            INSERT INTO {schema}.dlq_groups AS g (fingerprint, consumer, event_type, reason, error_type, sentence, first_at,
+                last_at)
+            SELECT DISTINCT ON (n.fingerprint) n.fingerprint, n.consumer, n.event_type, n.reason, n.error_type, n.error,
+                n.first_failed_at, n.failed_at
+            FROM after_it n ORDER BY n.fingerprint, n.failed_at DESC
+            ON CONFLICT (fingerprint) DO UPDATE SET
+                sentence = CASE WHEN excluded.last_at > g.last_at THEN excluded.sentence ELSE g.sentence END,
+                last_at = greatest(g.last_at, excluded.last_at)
+            WHERE excluded.last_at > g.last_at;
+        END IF;
+        IF TG_OP = 'INSERT' THEN
+            PERFORM {schema}.add_to_groups(array_agg(x.fingerprint), array_agg(x.status), array_agg(x.many)) FROM (
+                SELECT n.fingerprint, n.status::text AS status, count(*) AS many FROM after_it n GROUP BY 1, 2) x;
+        ELSIF TG_OP = 'DELETE' THEN
+            PERFORM {schema}.add_to_groups(array_agg(x.fingerprint), array_agg(x.status), array_agg(x.many)) FROM (
+                SELECT o.fingerprint, o.status::text AS status, -count(*) AS many FROM before_it o GROUP BY 1, 2) x;
+        ELSE
+            PERFORM {schema}.add_to_groups(array_agg(x.fingerprint), array_agg(x.status), array_agg(x.many)) FROM (
+                SELECT c.fingerprint, c.status, sum(c.many) AS many FROM (
+                    SELECT n.fingerprint, n.status::text AS status, 1 AS many FROM after_it n
+                    UNION ALL SELECT o.fingerprint, o.status::text, -1 FROM before_it o) c
+                GROUP BY 1, 2 HAVING sum(c.many) <> 0) x;
+        END IF;
+        RETURN NULL;
+    END
+    $function$
+    """,
+    """
+    CREATE FUNCTION {schema}.add_to_groups(fingerprints text[], statuses text[], many bigint[]) RETURNS void
+    LANGUAGE sql AS $function$
+        UPDATE {schema}.dlq_groups g SET open = g.open + d.open, replaying = g.replaying + d.replaying,
+            replayed = g.replayed + d.replayed, discard_requested = g.discard_requested + d.discard_requested,
+            discarded = g.discarded + d.discarded, superseded = g.superseded + d.superseded
+        FROM (SELECT l.fingerprint,
+                coalesce(sum(c.many) FILTER (WHERE c.status = 'OPEN'), 0) AS open,
+                coalesce(sum(c.many) FILTER (WHERE c.status = 'REPLAYING'), 0) AS replaying,
+                coalesce(sum(c.many) FILTER (WHERE c.status = 'REPLAYED'), 0) AS replayed,
+                coalesce(sum(c.many) FILTER (WHERE c.status = 'DISCARD_REQUESTED'), 0) AS discard_requested,
+                coalesce(sum(c.many) FILTER (WHERE c.status = 'DISCARDED'), 0) AS discarded,
+                coalesce(sum(c.many) FILTER (WHERE c.status = 'SUPERSEDED'), 0) AS superseded
+              FROM (SELECT k.fingerprint FROM {schema}.dlq_groups k WHERE k.fingerprint = ANY (fingerprints)
+                    ORDER BY k.fingerprint FOR UPDATE) l
+              JOIN unnest(fingerprints, statuses, many) AS c(fingerprint, status, many) ON c.fingerprint = l.fingerprint
+              GROUP BY l.fingerprint) d
+        WHERE g.fingerprint = d.fingerprint
+    $function$
+    """,
+    """
+    CREATE TRIGGER count_inserted AFTER INSERT ON {schema}.dlq_events
+        REFERENCING NEW TABLE AS after_it FOR EACH STATEMENT EXECUTE FUNCTION {schema}.count_dead_letters()
+    """,
+    """
+    CREATE TRIGGER count_updated AFTER UPDATE ON {schema}.dlq_events
+        REFERENCING OLD TABLE AS before_it NEW TABLE AS after_it FOR EACH STATEMENT
+        EXECUTE FUNCTION {schema}.count_dead_letters()
+    """,
+    """
+    CREATE TRIGGER count_deleted AFTER DELETE ON {schema}.dlq_events
+        REFERENCING OLD TABLE AS before_it FOR EACH STATEMENT EXECUTE FUNCTION {schema}.count_dead_letters()
+    """,
+]
+
+
+def upgrade() -> None:
+    attributes = context.config.attributes
+    for statement in STATEMENTS:
+        text = dedent(statement).strip().format(schema=attributes["schema"])
+        op.get_bind().exec_driver_sql(text)
