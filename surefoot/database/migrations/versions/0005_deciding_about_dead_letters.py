@@ -36,6 +36,7 @@ STATEMENTS = [
         note TEXT,
         allowance DOUBLE PRECISION DEFAULT 0 NOT NULL,
         looked_at TIMESTAMP WITH TIME ZONE DEFAULT now() NOT NULL,
+        counted_from TIMESTAMP WITH TIME ZONE,
         ended_at TIMESTAMP WITH TIME ZONE,
         approval_id UUID,
         PRIMARY KEY (id),
@@ -72,6 +73,9 @@ STATEMENTS = [
     """,
     """
     COMMENT ON COLUMN {schema}.dlq_jobs.allowance IS 'what the rate has left to send'
+    """,
+    """
+    COMMENT ON COLUMN {schema}.dlq_jobs.counted_from IS 'set once it paused by itself: earlier answers do not count'
     """,
     """
     COMMENT ON COLUMN {schema}.dlq_jobs.approval_id IS 'the approval that a discard is carried out by'
