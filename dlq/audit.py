@@ -1,0 +1,177 @@
+"""The audit log: what was done and what was refused, in the transaction that does it.
+
+Numbers have no gaps and each row is sealed with the one before it, so writers take turns: one advisory lock, from the
+record to the end of the transaction. Record last: whoever waits for a row while holding this lock keeps everybody else
+waiting, and two that take both in different orders deadlock.
+"""
+
+from collections.abc import AsyncIterator, Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Literal
+
+from dlq.audit_chain import FIRST_PREVIOUS, AuditRow, Chain, Finding, details_text, seal_of
+from surefoot.consumer.dead_letter import printable
+from surefoot.database.connection import Connection, Row
+from surefoot.database.schema import checked_schema
+from surefoot.errors import SurefootError
+
+AUDIT_CLASS = 1937076845
+"""The class of the advisory lock that lets one transaction at a time add to the log."""
+PAGE = 2000
+NAME_LIMIT = 500
+"""People and what it is about are indexed, and an index takes so much: a longer one is cut, and recorded."""
+REASON_LIMIT = 4000
+
+Action = Literal[
+    "replay",
+    "dry_run",
+    "edit_replay",
+    "pause",
+    "resume",
+    "cancel",
+    "discard",
+    "approve",
+    "refuse",
+    "expire",
+    "reveal",
+    "export",
+    "access",
+    "request",
+    "token_made",
+    "token_revoked",
+    "retention",
+]
+"""What can be recorded. `access` is a refused attempt to get in, `request` one that was refused before it was known
+what it wanted."""
+Outcome = Literal["done", "refused"]
+
+# As it is stored, to the microsecond, whatever the session's settings; also for times that no Python object can hold.
+_AT = """coalesce(to_char({at} AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"'), {at}::text)
+    || CASE WHEN {at} < '0001-01-01Z' THEN ' BC' ELSE '' END"""
+_COLUMNS = f"""number, {_AT.format(at="at")} AS at, person, action, outcome, about, reason, details::text AS details,
+    previous, seal"""
+
+
+class NotInTransaction(SurefootError):
+    """An act is recorded in the transaction that does it: begin one first."""
+
+
+@dataclass(frozen=True, slots=True)
+class Act:
+    """What somebody did, or tried to do."""
+
+    person: str
+    action: Action
+    outcome: Outcome
+    about: str
+    """What it was done to: an event, a job, an approval, a route."""
+    reason: str
+    details: Mapping[str, object] = field(default_factory=dict)
+
+
+async def record(connection: Connection, schema: str, act: Act) -> int:
+    """Add the act to the log, in the caller's transaction and as its last statement. The answer is the row's number."""
+    if not connection.is_in_transaction():
+        raise NotInTransaction
+    table = f"{checked_schema(schema)}.audit_log"
+    await connection.execute(
+        "SELECT pg_advisory_xact_lock($1::int, hashtext($2::text))", AUDIT_CLASS, f"{schema}.audit_log"
+    )
+    # A statement of its own: one that waited for the lock would still see the log as it was before the wait.
+    now = await connection.fetchrow(
+        f"""SELECT {_AT.format(at="clock.at")} AS at, last.number, last.seal
+            FROM (SELECT clock_timestamp() AS at) clock
+            LEFT JOIN (SELECT number, seal FROM {table} ORDER BY number DESC LIMIT 1) last ON true"""
+    )
+    assert now is not None
+    row = _written(act, now)
+    await connection.execute(
+        f"""INSERT INTO {table} (number, at, person, action, outcome, about, reason, details, previous, seal)
+            VALUES ($1::bigint, $2::text::timestamptz, $3::text, $4::text, $5::text, $6::text, $7::text,
+                $8::text::json, $9::bytea, $10::bytea)""",
+        row.number,
+        row.at,
+        row.person,
+        row.action,
+        row.outcome,
+        row.about,
+        row.reason,
+        row.details,
+        row.previous,
+        seal_of(row),
+    )
+    return row.number
+
+
+async def head(connection: Connection, schema: str) -> tuple[int, str] | None:
+    """The last row's number and its seal in hexadecimal: what to write down elsewhere. None if the log is empty."""
+    row = await connection.fetchrow(
+        f"SELECT number, seal FROM {checked_schema(schema)}.audit_log ORDER BY number DESC LIMIT 1"
+    )
+    return None if row is None else (row["number"], bytes(row["seal"]).hex())
+
+
+async def verify(
+    connection: Connection,
+    schema: str,
+    *,
+    head: tuple[int, str] | None = None,
+    progress: Callable[[int], None] = lambda _: None,
+) -> list[Finding]:
+    """Everything that was done to the log, beside adding to it. `head` is one that was written down earlier.
+
+    It reads page by page, while others may add rows; `progress` hears how many rows were looked at."""
+    chain = Chain(None if head is None else (head[0], bytes.fromhex(head[1])))
+    async for page in pages(connection, schema):
+        for row in page:
+            chain.follow(row)
+        progress(len(page))
+    return chain.end()
+
+
+async def pages(connection: Connection, schema: str, *, after: int | None = None) -> AsyncIterator[list[AuditRow]]:
+    """The log as it is now, in order, a bounded number of rows at a time."""
+    table = f"{checked_schema(schema)}.audit_log"
+    last = await connection.fetchval(f"SELECT max(number) FROM {table}")
+    condition, values = ("true", []) if after is None else ("number > $3::bigint", [after])
+    while last is not None:
+        rows = await connection.fetch(
+            f"""SELECT {_COLUMNS} FROM {table} WHERE number <= $1::bigint AND {condition}
+                ORDER BY number LIMIT $2::int""",
+            last,
+            PAGE,
+            *values,
+        )
+        if not rows:
+            return
+        yield [_read(row) for row in rows]
+        condition, values = "number > $3::bigint", [rows[-1]["number"]]
+
+
+def _written(act: Act, now: Row) -> AuditRow:
+    return AuditRow(
+        number=1 if now["number"] is None else now["number"] + 1,
+        at=now["at"],
+        person=printable(act.person, NAME_LIMIT),
+        action=act.action,
+        outcome=act.outcome,
+        about=printable(act.about, NAME_LIMIT),
+        reason=printable(act.reason, REASON_LIMIT),
+        details=details_text(act.details),
+        previous=FIRST_PREVIOUS if now["seal"] is None else bytes(now["seal"]),
+    )
+
+
+def _read(row: Row) -> AuditRow:
+    return AuditRow(
+        number=row["number"],
+        at=row["at"],
+        person=row["person"],
+        action=row["action"],
+        outcome=row["outcome"],
+        about=row["about"],
+        reason=row["reason"],
+        details=row["details"],
+        previous=bytes(row["previous"]),
+        seal=bytes(row["seal"]),
+    )
