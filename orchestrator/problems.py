@@ -1,41 +1,25 @@
-"""Errors of the read API, as application/problem+json (RFC 9457), each with a sentence."""
+"""Errors of the read API, as problems, each with a sentence."""
 
-from collections.abc import Mapping
-from http import HTTPStatus
-from typing import Any
 from uuid import UUID
 
 import structlog
 from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse
-from pydantic import BaseModel, Field
 from starlette.exceptions import HTTPException
 
 from surefoot.database.connection import DRIVER_ERRORS, explain, is_outage
 from surefoot.errors import SurefootError
+from surefoot.http.problems import described, problem, sentence_of
 
 log = structlog.get_logger("surefoot.orchestrator")
-MEDIA_TYPE = "application/problem+json"
-
-
-class Problem(BaseModel):
-    """What went wrong."""
-
-    type: str = Field("about:blank", description="Nothing more is known of it than its title.")
-    title: str
-    status: int
-    detail: str = Field(description="A sentence: what is wrong, and what to do.")
-
-
-PROBLEMS: dict[int | str, dict[str, Any]] = {
-    code: {"description": text, "content": {MEDIA_TYPE: {"schema": Problem.model_json_schema()}}}
-    for code, text in {
+PROBLEMS = described(
+    {
         404: "There is no such saga.",
         422: "A parameter cannot be used.",
         503: "The database does not answer.",
-    }.items()
-}
+    }
+)
 
 
 class NoSuchSaga(SurefootError):
@@ -50,7 +34,7 @@ def answer_with_problems(app: FastAPI, url: str) -> None:
 
     @app.exception_handler(RequestValidationError)
     async def invalid(_: Request, error: RequestValidationError) -> JSONResponse:
-        return problem(422, " ".join(map(_sentence, error.errors())))
+        return problem(422, " ".join(map(sentence_of, error.errors())))
 
     @app.exception_handler(HTTPException)
     async def refused(request: Request, error: HTTPException) -> JSONResponse:
@@ -73,15 +57,3 @@ def answer_with_problems(app: FastAPI, url: str) -> None:
     for kind in DRIVER_ERRORS:
         app.add_exception_handler(kind, database)
     app.add_exception_handler(SurefootError, database)
-
-
-def problem(status: int, detail: str, headers: Mapping[str, str] | None = None) -> JSONResponse:
-    made = Problem(type="about:blank", title=HTTPStatus(status).phrase, status=status, detail=detail)
-    return JSONResponse(made.model_dump(), status, headers=dict(headers or {}), media_type=MEDIA_TYPE)
-
-
-def _sentence(error: Mapping[str, Any]) -> str:
-    name = ".".join(str(part) for part in error["loc"][1:]) or "The request"
-    if error["type"] == "extra_forbidden":
-        return f"{name} is not a parameter of this: see /docs for those there are."
-    return f"{name} cannot be used: {str(error['msg']).removeprefix('Value error, ')}."

@@ -17,11 +17,12 @@ from sqlalchemy.exc import DBAPIError
 from sqlalchemy.ext.asyncio import AsyncEngine, create_async_engine
 from starlette.exceptions import HTTPException
 
-from services.body_limit import TOO_LARGE, BodyLimit
+from services.body_limit import MOST_BYTES, TOO_LARGE
 from services.settings import Service, ServiceSettings
 from surefoot.consumer.failures import causes, sqlstate_of
 from surefoot.database.connection import is_outage, sqlalchemy_url
 from surefoot.errors import InvalidEvent, words_of
+from surefoot.http.body_limit import BodyLimit
 
 log = structlog.get_logger("surefoot.front_door")
 PROBLEM = "application/problem+json"
@@ -51,7 +52,8 @@ def front_door(service: Service, title: str, settings: ServiceSettings) -> tuple
         await engine.dispose()
 
     app = FastAPI(title=title, lifespan=lifespan, redoc_url=None)
-    app.add_middleware(BodyLimit, refusal=_answer(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, "too_large", TOO_LARGE))
+    refusal = _answer(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, "too_large", TOO_LARGE)
+    app.add_middleware(BodyLimit, refusal=refusal, most_bytes=MOST_BYTES)
     app.add_exception_handler(Problem, _tell_problem)
     app.add_exception_handler(RequestValidationError, _tell_what_does_not_fit)
     app.add_exception_handler(InvalidEvent, _tell_invalid)

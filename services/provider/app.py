@@ -9,12 +9,13 @@ from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse
 from pydantic import BaseModel
 
-from services.body_limit import TOO_LARGE, BodyLimit
+from services.body_limit import MOST_BYTES, TOO_LARGE
 from services.provider.behaviour import DeclineReason, Operation, Rule, applying
 from services.provider.ledger import Ledger
 from services.provider.messages import BehaviourAsked, Charge, ChargeAsked, Code, Problem, RefundAsked, VoidAsked
 from surefoot.database.connection import DRIVER_ERRORS, is_outage
 from surefoot.errors import SurefootError
+from surefoot.http.body_limit import BodyLimit
 
 STATUS: dict[Code, int] = {
     "declined": 402,
@@ -71,7 +72,8 @@ class Desk:
 
 def create_app(desk: Desk) -> FastAPI:
     app = FastAPI(title="A simulated payment provider", docs_url="/docs", redoc_url=None)
-    app.add_middleware(BodyLimit, refusal=JSONResponse({"code": "too_large", "sentence": TOO_LARGE}, 413))
+    refusal = JSONResponse({"code": "too_large", "sentence": TOO_LARGE}, 413)
+    app.add_middleware(BodyLimit, refusal=refusal, most_bytes=MOST_BYTES)
     _add_money_routes(app, desk)
     _add_reading_routes(app, desk)
 

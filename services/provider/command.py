@@ -2,8 +2,6 @@
 
 import socket
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import Annotated
 
 import typer
@@ -18,6 +16,7 @@ from surefoot.commands.options import required_database
 from surefoot.commands.running import run, serve
 from surefoot.database.connection import create_pool
 from surefoot.errors import ConfigurationError, SurefootError
+from surefoot.http.server import Server
 
 EXIT_FAILED = 2
 EXIT_INTERRUPTED = 130
@@ -81,17 +80,12 @@ async def _serve(url: str, shares: Shares, listener: socket.socket) -> None:
         await pool.close()
 
 
-class _Server(uvicorn.Server):
+class _Server(Server):
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         await super().startup(sockets)
         for listener in sockets or []:
             typer.echo(f"The provider is at {url_of(listener)} (Ctrl-C stops it)")
         sys.stdout.flush()
-
-    @contextmanager
-    def capture_signals(self) -> Iterator[None]:
-        """Signals are ours to take: uvicorn would raise them once more after it has ended."""
-        yield
 
 
 class _Service:
