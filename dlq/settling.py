@@ -76,10 +76,12 @@ def resolution(decided: Decided, settlement: Settlement, *, consumer: str, answe
 
 
 def _settled_before(answer: Answer, outcome: str | None) -> Settlement:
-    if answer == "already_done":
-        return "REPLAYED"
-    if answer == "already_settled":
-        if outcome == "DISCARDED" or outcome == "SUPERSEDED":
-            return outcome
-        return "REPLAYED"  # barred: its undo came first, and nothing is left to be done
-    return "OPEN"
+    match answer, outcome:
+        case "already_settled", "DISCARDED":
+            return "DISCARDED"
+        case "already_settled", "SUPERSEDED":
+            return "SUPERSEDED"
+        case "already_done" | "already_settled", _:  # or barred: its undo came first, and nothing is left to be done
+            return "REPLAYED"
+        case _:
+            return "OPEN"
