@@ -1,0 +1,71 @@
+"""Commands that the demo gives as an operator would: in a terminal of their own, with the operator's token."""
+
+import asyncio
+import json
+import os
+import sys
+from dataclasses import dataclass
+from typing import Any
+
+from rich.console import Console
+
+from surefoot.errors import SurefootError
+
+
+class CommandFailed(SurefootError):
+    """A command of the demo could not be carried out."""
+
+
+@dataclass(frozen=True, slots=True)
+class Operator:
+    """Somebody at a terminal."""
+
+    name: str
+    environment: dict[str, str]
+    console: Console
+
+    async def types(self, *arguments: str, well: tuple[int, ...] = (0,)) -> None:
+        """Give a command, and let everybody see what it says."""
+        self._show(arguments)
+        sys.stdout.flush()
+        process = await self._start(arguments, None)
+        await process.communicate()
+        _check(arguments, process.returncode, b"", well)
+
+    async def reads(self, *arguments: str, told: bytes | None = None) -> Any:
+        """Give a command that answers with JSON; `told` is what it is given to read."""
+        said, _ = await self._run(("dlq", *arguments, "--json"), told)
+        return json.loads(said)
+
+    async def asks(self, *arguments: str) -> str:
+        """Give a command that prints one thing, to be used by the next."""
+        said, _ = await self._run(arguments, None)
+        return said.decode().strip()
+
+    def _show(self, arguments: tuple[str, ...]) -> None:
+        words = " ".join(f'"{word}"' if " " in word else word for word in arguments)
+        self.console.print(f"[bold]{self.name}$[/] surefoot {words}")
+
+    async def _run(self, arguments: tuple[str, ...], told: bytes | None) -> tuple[bytes, bytes]:
+        process = await self._start(arguments, asyncio.subprocess.PIPE)
+        said, complained = await process.communicate(told)
+        _check(arguments, process.returncode, complained, (0,))
+        return said, complained
+
+    async def _start(self, arguments: tuple[str, ...], pipe: int | None) -> asyncio.subprocess.Process:
+        return await asyncio.create_subprocess_exec(
+            sys.executable,
+            "-m",
+            "surefoot",
+            *arguments,
+            stdin=asyncio.subprocess.DEVNULL if pipe is None else pipe,
+            stdout=pipe,
+            stderr=pipe,
+            env={**os.environ, **self.environment},
+        )
+
+
+def _check(arguments: tuple[str, ...], code: int | None, complained: bytes, well: tuple[int, ...]) -> None:
+    if code not in well:
+        said = complained.decode(errors="replace").strip()
+        raise CommandFailed(f"`surefoot {' '.join(arguments[:3])} …` ended with code {code}. {said}")
