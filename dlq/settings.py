@@ -1,17 +1,24 @@
 """How the dead-letter service runs. Read once at the edge, checked together."""
 
 from datetime import timedelta
+from pathlib import Path
+from typing import Self
 
-from pydantic import Field
+from pydantic import Field, SecretStr, field_validator, model_validator
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
 from surefoot.database.schema import DEFAULT_SCHEMA
+from surefoot.errors import ConfigurationError
+from surefoot.telemetry.webhook_body import Shape
+from surefoot.telemetry.webhook_signature import secret_bytes
 
 
 class DlqSettings(BaseSettings):
     """Each can be set by the environment: SUREFOOT_DLQ_RESEND_AFTER=PT10S, …"""
 
-    model_config = SettingsConfigDict(env_prefix="SUREFOOT_DLQ_", frozen=True, extra="ignore")
+    model_config = SettingsConfigDict(
+        env_prefix="SUREFOOT_DLQ_", frozen=True, extra="ignore", hide_input_in_errors=True
+    )
 
     db_schema: str = DEFAULT_SCHEMA
     group: str = Field("dlq", description="The name under which all dead-letter services of a database read the log.")
@@ -32,3 +39,34 @@ class DlqSettings(BaseSettings):
     housekeeping: timedelta = Field(
         timedelta(seconds=30), description="How often old rows go and alerts are considered."
     )
+    alert_webhook: str | None = Field(None, description="Gets a POST for every alert.")
+    alert_secret: SecretStr | None = Field(
+        None, description="Signs those by the Standard Webhooks scheme: whsec_ and 24 to 64 random bytes in Base64."
+    )
+    alert_shape: Shape = Field("json", description="What is posted: json, or slack for a text in a channel.")
+    report_directory: Path | None = Field(
+        None, description="Where the weekly reports are written, one file for each consumer and week."
+    )
+
+    @field_validator("alert_webhook")
+    @classmethod
+    def _is_a_url(cls, url: str | None) -> str | None:
+        if url is not None and not url.startswith(("http://", "https://")):
+            raise ValueError("write it as https://host/path")
+        return url
+
+    @field_validator("alert_secret")
+    @classmethod
+    def _is_a_secret(cls, secret: SecretStr | None) -> SecretStr | None:
+        if secret is not None:
+            try:
+                secret_bytes(secret.get_secret_value())
+            except ConfigurationError as error:
+                raise ValueError(str(error).rstrip(".")) from None
+        return secret
+
+    @model_validator(mode="after")
+    def _signs_something(self) -> Self:
+        if self.alert_secret is not None and self.alert_webhook is None:
+            raise ValueError("a secret signs what goes to a webhook: set SUREFOOT_DLQ_ALERT_WEBHOOK too")
+        return self

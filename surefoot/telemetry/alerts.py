@@ -7,6 +7,7 @@ alerts with one cause (every event of a missing topic) is logged and counted one
 import asyncio
 import contextlib
 import time
+import uuid
 from collections import defaultdict
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -14,6 +15,9 @@ from dataclasses import dataclass, field
 import httpx
 import structlog
 from prometheus_client import Counter
+
+from surefoot.telemetry.webhook import Webhook
+from surefoot.telemetry.webhook_body import body_of
 
 log = structlog.get_logger("surefoot.alert")
 ALERTS = Counter("surefoot_alerts_total", "Alerts raised.", ["code"])
@@ -23,6 +27,7 @@ WEBHOOK_TIMEOUT_S = 5.0
 WEBHOOK_TRIES = 3
 WEBHOOK_INTERVAL_S = 10.0
 WEBHOOK_QUEUE = 1000
+MOST_PACES = 10_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,6 +35,8 @@ class Alert:
     code: str
     sentence: str
     details: Mapping[str, str] = field(default_factory=dict)
+    cause: str = ""
+    """Sets it apart from others of its code, topic and reason: they are not mended together."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +46,7 @@ class _Group:
     code: str
     topic: str
     reason: str
+    cause: str
 
 
 @dataclass(slots=True)
@@ -52,13 +60,15 @@ class _Pace:
 class _Post:
     alert: Alert
     suppressed: int
+    message_id: str = field(default_factory=lambda: f"msg_{uuid.uuid4().hex}")
+    """The same for each try: a receiver that took it, and whose answer was lost, knows it again."""
 
 
 class Alerts:
     """Raises alerts. Close it to wait for webhooks under way."""
 
-    def __init__(self, webhook: str | None = None, *, interval_s: float = WEBHOOK_INTERVAL_S) -> None:
-        self._webhook = webhook
+    def __init__(self, webhook: str | Webhook | None = None, *, interval_s: float = WEBHOOK_INTERVAL_S) -> None:
+        self._webhook = Webhook(webhook) if isinstance(webhook, str) else webhook
         self._interval_s = interval_s
         self._paces: defaultdict[_Group, _Pace] = defaultdict(_Pace)
         self._waiting: asyncio.Queue[_Post] = asyncio.Queue(WEBHOOK_QUEUE)
@@ -92,8 +102,11 @@ class Alerts:
 
     def _enqueue(self, alert: Alert) -> None:
         """Hand the alert to the worker, unless one of its group was, a moment ago."""
-        pace = self._paces[_Group(alert.code, alert.details.get("topic", ""), alert.details.get("reason", ""))]
         now = time.monotonic()
+        if len(self._paces) > MOST_PACES:
+            self._forget_paces(now)
+        details = alert.details
+        pace = self._paces[_Group(alert.code, details.get("topic", ""), details.get("reason", ""), alert.cause)]
         if now < pace.next_post_at:
             pace.suppressed += 1
             return
@@ -106,6 +119,12 @@ class Alerts:
             return
         pace.next_post_at, pace.suppressed = now + self._interval_s, 0
 
+    def _forget_paces(self, now: float) -> None:
+        """Those that may post again, and have nothing left to tell."""
+        for group, pace in list(self._paces.items()):
+            if now >= pace.next_post_at and not pace.suppressed:
+                del self._paces[group]
+
     def _drop_waiting(self) -> None:
         count = self._waiting.qsize()
         if count:
@@ -113,7 +132,7 @@ class Alerts:
             log.warning("stopped before the alert webhook took them", alerts=count)
             self._waiting = asyncio.Queue(WEBHOOK_QUEUE)
 
-    async def _work(self, webhook: str) -> None:
+    async def _work(self, webhook: Webhook) -> None:
         while True:
             post = await self._waiting.get()
             try:
@@ -124,18 +143,21 @@ class Alerts:
             finally:
                 self._waiting.task_done()
 
-    async def _post(self, webhook: str, post: _Post) -> None:
+    async def _post(self, webhook: Webhook, post: _Post) -> None:
         alert = post.alert
-        body = {
-            "code": alert.code,
-            "sentence": alert.sentence,
-            "details": dict(alert.details),
-            "suppressed": post.suppressed,
-        }
+        body = body_of(
+            webhook.shape,
+            code=alert.code,
+            sentence=alert.sentence,
+            details=alert.details,
+            suppressed=post.suppressed,
+        )
         for attempt in range(WEBHOOK_TRIES):
             try:
                 async with asyncio.timeout(WEBHOOK_TIMEOUT_S):  # httpx bounds each read, not a body that trickles in
-                    response = await (await self._connected()).post(webhook, json=body)
+                    client = await self._connected()
+                    headers = webhook.headers(body, message_id=post.message_id, at=int(time.time()))
+                    response = await client.post(webhook.url, content=body, headers=headers)
                 response.raise_for_status()
             except (
                 Exception

@@ -8,7 +8,7 @@ import pytest
 
 from dlq import audit
 from dlq.audit import Act
-from dlq.audit_chain import FIRST_PREVIOUS, Finding, seal_of
+from dlq.audit_chain import FIRST_PREVIOUS, AuditRow, Finding, seal_of
 from surefoot.database.connection import Connection, connect
 
 SCHEMA = "surefoot"
@@ -294,7 +294,7 @@ async def seal_anew(connection: Connection, number: int, statement: str, *, to_t
     rows = [row async for page in audit.pages(connection, SCHEMA, after=number - 1) for row in page]
     previous = rows[0].previous
     for row in rows if to_the_end else rows[:1]:
-        changed = audit.AuditRow(
+        changed = AuditRow(
             row.number, row.at, row.person, row.action, row.outcome, row.about, row.reason, row.details, previous
         )
         previous = seal_of(changed)
