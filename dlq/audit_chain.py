@@ -98,16 +98,17 @@ class Finding:
 
     @property
     def sentence(self) -> str:
-        rows, were = (
-            (f"Row {self.first}", "was") if self.first == self.last else (f"Rows {self.first} to {self.last}", "were")
-        )
+        if self.first == self.last:
+            rows, were, them = f"Row {self.first}", "was", "it"
+        else:
+            rows, were, them = f"Rows {self.first} to {self.last}", "were", "them"
         match self.kind:
             case "changed":
                 return f"{rows} {were} changed: what is there is not what was sealed."
             case "removed":
                 return f"{rows} {were} removed."
             case "inserted":
-                return f"{rows} {were} inserted: the rows around were sealed without."
+                return f"{rows} {were} inserted: the rows around {them} were sealed without {them}."
             case "swapped":
                 return f"Rows {self.first} and {self.last} were swapped: each carries the other's seal."
             case "other_head":
