@@ -10,7 +10,7 @@ import re
 from typing import Any, NoReturn
 
 from sqlalchemy import Connection, Engine, event
-from sqlalchemy.orm import Session
+from sqlalchemy.orm import Session, SessionTransaction
 
 from surefoot.consumer import HandlerMisuse
 
@@ -65,6 +65,16 @@ class Guard:
 
 class GuardedSession(Session):
     guard: Guard
+    begun = 0
+    """Transactions of the session's own, savepoints aside. There is to be one, and it is to last."""
+
+    def check(self) -> None:
+        """Whether its transaction is still the one it began. `session.get_transaction().commit()` over an open
+        savepoint cannot be told from the release of the savepoint while it happens; afterwards it can."""
+        self.guard.check()
+        found = self.get_transaction()
+        if self.begun > 1 or (self.begun == 1 and (found is None or not found.is_active)):
+            self.guard.refuse("commit() or rollback() on its session's transaction")
 
     def commit(self) -> None:
         self.guard.refuse("commit() on its session")
@@ -91,6 +101,12 @@ def _commit_of_its_transaction(session: GuardedSession) -> None:
     """`session.get_transaction().commit()` does not ask the session. A savepoint is the handler's own to release."""
     if session.get_nested_transaction() is None:
         session.guard.refuse("commit() on its session's transaction")
+
+
+@event.listens_for(GuardedSession, "after_transaction_create")
+def _count_transactions(session: GuardedSession, begun: SessionTransaction) -> None:
+    if begun.parent is None:
+        session.begun += 1
 
 
 def watch(engine: Engine) -> None:

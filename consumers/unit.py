@@ -23,7 +23,7 @@ from surefoot.database.connection import CONNECT_TIMEOUT_S, Connection, Connecti
 from surefoot.errors import SurefootError
 from surefoot.log.port import TopicPartition
 from surefoot.outbox.entry import Entry
-from surefoot.outbox.session import take
+from surefoot.outbox.session import forget, take
 from surefoot.outbox.write import statement as outbox_statement
 from surefoot.testing.failpoints import failpoint
 
@@ -157,7 +157,10 @@ class Unit:
         """Roll back what was not committed."""
         self._lift()
         if self._session is not None:
-            cast(GuardedSession, self._session.sync_session).end()
+            try:
+                cast(GuardedSession, self._session.sync_session).end()
+            finally:
+                forget(self._session)  # a savepoint that cannot be rolled back any more keeps it from ending
         if self.guard.leaves_traces and not self._connection.closed:
             await self._connection.invalidate()
             return
@@ -173,7 +176,10 @@ class Unit:
     def check(self) -> None:
         """Whether it is still the transaction that was begun, as far as that can be known without asking the database.
         After every handler: what the next one did outside of any transaction would stay."""
-        self.guard.check()
+        if self._session is None:
+            self.guard.check()
+        else:
+            cast(GuardedSession, self._session.sync_session).check()
         if self.driver.is_closed():
             # Whose doing that was, a probe of the database tells: an outage, or a handler that ended its own backend.
             raise ConnectionLost("The connection was lost while the handler ran.")
@@ -181,8 +187,9 @@ class Unit:
             raise HandlerMisuse("The transaction was over when the handler returned: nothing of it was kept.")
 
     def _lift(self) -> None:
-        if self._connection.sync_connection is not None and not self._connection.invalidated:
-            lift_guard(self._connection.sync_connection)
+        found = self._connection.sync_connection
+        if found is not None and not found.closed and not found.invalidated:  # else it raises when it is asked
+            lift_guard(found)
 
 
 class Database:

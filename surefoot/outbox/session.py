@@ -67,6 +67,13 @@ def take(session: AnySession) -> list[Entry]:
     return [] if in_hand is None else [buffered.entry for buffered in in_hand.events]
 
 
+def forget(session: AnySession) -> None:
+    """Let go of a session whose transaction is over, however it ended: one that broke tells nobody that it did."""
+    sync = _sync(session)
+    sync.info.pop(_KEY, None)
+    _forget_connections(sync)
+
+
 @event.listens_for(Session, "after_begin")
 def _remember_connection(session: Session, _: SessionTransaction, connection: Connection) -> None:
     _sessions[connection] = session
@@ -119,12 +126,16 @@ def _forget_what_was_rolled_back(session: Session, undone: SessionTransaction) -
 def _forget_what_was_closed(session: Session, ended: SessionTransaction) -> None:
     """Closing a transaction without committing it rolls it back, but tells nobody that it did."""
     if ended.parent is None:
-        for connection in session.info.pop(_CONNECTIONS, ()):
-            if _sessions.get(connection) is session:
-                del _sessions[connection]
+        _forget_connections(session)
     in_hand: _Buffer | None = session.info.get(_KEY)
     if in_hand is not None and ended not in in_hand.released:
         in_hand.drop(ended)
+
+
+def _forget_connections(session: Session) -> None:
+    for connection in session.info.pop(_CONNECTIONS, ()):
+        if _sessions.get(connection) is session:
+            del _sessions[connection]
 
 
 def _write(session: Session, connection: Connection) -> None:

@@ -1,6 +1,7 @@
 """What a handler must not do with its transaction, one function each."""
 
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from typing import Any
 
 from sqlalchemy import text
@@ -89,6 +90,19 @@ async def leave_a_savepoint_open(tx: Transaction) -> None:
     await tx.session.begin_nested()
 
 
+async def commit_over_an_open_savepoint(tx: Transaction) -> None:
+    await tx.session.begin_nested()
+    await commit_the_transaction(tx)
+
+
+async def commit_over_an_open_savepoint_and_go_on(tx: Transaction) -> None:
+    await tx.session.begin_nested()
+    with suppress(Exception):
+        await commit_the_transaction(tx)
+    with suppress(Exception):
+        await tx.session.execute(text("SELECT 1"))
+
+
 async def kill_its_own_backend(tx: Transaction) -> None:
     await tx.session.execute(text("SELECT pg_terminate_backend(pg_backend_pid())"))
 
@@ -112,5 +126,7 @@ EVERY_MISUSE = [
     say_commit_in_disguise,
     tell_the_driver_to_roll_back,
     leave_a_savepoint_open,
+    commit_over_an_open_savepoint,
+    commit_over_an_open_savepoint_and_go_on,
     kill_its_own_backend,
 ]
