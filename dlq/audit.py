@@ -111,22 +111,38 @@ async def head(connection: Connection, schema: str) -> tuple[int, str] | None:
     return None if row is None else (row["number"], bytes(row["seal"]).hex())
 
 
-async def verify(
+@dataclass(frozen=True, slots=True)
+class Examined:
+    """What a look through the whole log has found."""
+
+    findings: list[Finding]
+    rows: int
+    last: tuple[int, str] | None
+    """The head of what was looked at: later rows may have come since."""
+
+
+async def verify(connection: Connection, schema: str, *, head: tuple[int, str] | None = None) -> list[Finding]:
+    """Everything that was done to the log, beside adding to it. `head` is one that was written down earlier."""
+    return (await examine(connection, schema, head=head)).findings
+
+
+async def examine(
     connection: Connection,
     schema: str,
     *,
     head: tuple[int, str] | None = None,
     progress: Callable[[int], None] = lambda _: None,
-) -> list[Finding]:
-    """Everything that was done to the log, beside adding to it. `head` is one that was written down earlier.
-
-    It reads page by page, while others may add rows; `progress` hears how many rows were looked at."""
+) -> Examined:
+    """Look through the log page by page, while others may add to it; `progress` hears how many rows a page had."""
     chain = Chain(None if head is None else (head[0], bytes.fromhex(head[1])))
+    last: AuditRow | None = None
     async for page in pages(connection, schema):
         for row in page:
             chain.follow(row)
+        last = page[-1]
         progress(len(page))
-    return chain.end()
+    findings = chain.end()
+    return Examined(findings, chain.count, None if last is None else (last.number, last.seal.hex()))
 
 
 async def pages(connection: Connection, schema: str, *, after: int | None = None) -> AsyncIterator[list[AuditRow]]:

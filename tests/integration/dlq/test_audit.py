@@ -282,7 +282,7 @@ async def test_pages_fit_together(connection: Connection, monkeypatch: pytest.Mo
     monkeypatch.setattr(audit, "PAGE", 3)
     await record_many(connection, 10)
     seen: list[int] = []
-    assert await audit.verify(connection, SCHEMA, progress=seen.append) == []
+    assert (await audit.examine(connection, SCHEMA, progress=seen.append)).findings == []
     assert seen == [3, 3, 3, 1]
     await without_guard(connection, "UPDATE surefoot.audit_log SET person = 'eve' WHERE number IN (3, 4, 9)")
     assert await found(connection) == [Finding("changed", 3, 4), Finding("changed", 9, 9)]
