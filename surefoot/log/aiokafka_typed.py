@@ -279,10 +279,11 @@ def topic_config_question(name: str) -> object:
     return ConfigResource(ConfigResourceType.TOPIC, name, {"max.message.bytes": "", "retention.ms": ""})
 
 
-async def topic_metadata(admin: Admin, names: Sequence[str]) -> Sequence[Mapping[str, Any]]:
-    """The brokers' view of these topics. Asks with auto-creation off: looking at a topic must not make it."""
+async def topic_metadata(admin: Admin, names: Sequence[str] | None) -> Sequence[Mapping[str, Any]]:
+    """The brokers' view of these topics, or of all. Auto-creation is off: looking at a topic must not make it."""
     inside = cast(Any, admin)
-    response = await inside._send_request(MetadataRequest(list(names), allow_auto_topic_creation=False))
+    wanted = None if names is None else list(names)
+    response = await inside._send_request(MetadataRequest(wanted, allow_auto_topic_creation=False))
     return cast(Sequence[Mapping[str, Any]], response.to_object()["topics"])
 
 

@@ -68,6 +68,9 @@ class KafkaLog:
     async def describe(self, topics: Sequence[str]) -> Mapping[str, TopicSpec]:
         return {name: topic.spec for name, topic in (await self._client.topics(topics)).items()}
 
+    async def topics(self) -> frozenset[str]:
+        return await self._client.names()
+
     async def create(self, topics: Sequence[TopicSpec]) -> None:
         await self._client.create(topics)
 

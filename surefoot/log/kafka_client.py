@@ -70,6 +70,10 @@ class KafkaClient:
             return {}
         return await self._ask("asking about topics", lambda admin: _describe(admin, names, self._settings))
 
+    async def names(self) -> frozenset[str]:
+        """All topics of whom Kafka tells us. One whose leader is being elected is one of them."""
+        return await self._ask("asking for all topics", _names)
+
     async def offsets(self, topic: str, which: int) -> Mapping[TopicPartition, int]:
         """The FIRST offset of each partition, or its END; none if there is no such topic.
 
@@ -145,6 +149,11 @@ class KafkaClient:
                     raise
                 self._admin = admin
             return self._admin
+
+
+async def _names(admin: Admin) -> frozenset[str]:
+    found = await topic_metadata(admin, None)
+    return frozenset(topic["topic"] for topic in found if topic["error_code"] not in NO_SUCH_TOPIC)
 
 
 async def _describe(admin: Admin, names: Sequence[str], settings: KafkaSettings) -> dict[str, KafkaTopic]:

@@ -149,6 +149,9 @@ class EventLog(Protocol):
     async def describe(self, topics: Sequence[str]) -> Mapping[str, TopicSpec]:
         """Those of the topics that exist, as they are."""
 
+    async def topics(self) -> frozenset[str]:
+        """The names of all topics there are (that this user may see)."""
+
     async def create(self, topics: Sequence[TopicSpec]) -> None:
         """Create topics; one that exists is left as it is."""
 

@@ -80,6 +80,9 @@ class PostgresLog:
     async def describe(self, topics: Sequence[str]) -> Mapping[str, TopicSpec]:
         return await self._topics.describe(topics)
 
+    async def topics(self) -> frozenset[str]:
+        return await self._topics.names()
+
     async def create(self, topics: Sequence[TopicSpec]) -> None:
         await self._topics.create(topics)
 

@@ -32,6 +32,10 @@ class PostgresTopics:
             for row in rows
         }
 
+    async def names(self) -> frozenset[str]:
+        async with self._line.use() as connection:
+            return frozenset(row[0] for row in await connection.fetch(self._sql["names"]))
+
     async def create(self, topics: Sequence[TopicSpec]) -> None:
         async with self._line.use() as connection, connection.transaction():
             for topic in sorted(topics, key=lambda one: one.name):  # in one order, so that two creators cannot deadlock
@@ -78,6 +82,7 @@ def _statements(schema: str) -> dict[str, str]:
     topics, partitions, records = f"{schema}.log_topics", f"{schema}.log_partitions", f"{schema}.log_records"
     return {
         "describe": f"SELECT topic, partitions, retention, max_record_bytes FROM {topics} WHERE topic = ANY($1)",
+        "names": f"SELECT topic FROM {topics}",
         "create": f"""
             WITH made AS (
                 INSERT INTO {topics} (topic, partitions, retention, max_record_bytes) VALUES ($1, $2, $3, $4)

@@ -186,6 +186,14 @@ class TestRefusing:
 
 
 class TestTopics:
+    async def test_all_topics_are_named_as_soon_as_they_are_created(self, event_log: EventLog, topic_name: str) -> None:
+        before = await event_log.topics()
+
+        await event_log.create([TopicSpec(topic_name, 1, DAY, LIMIT), TopicSpec(f"{topic_name}.dlq", 2, DAY, LIMIT)])
+
+        assert {topic_name, f"{topic_name}.dlq"}.isdisjoint(before)
+        assert {topic_name, f"{topic_name}.dlq"} <= await event_log.topics()
+
     async def test_a_created_topic_is_described_as_it_was_wanted(self, event_log: EventLog, topic_name: str) -> None:
         wanted = TopicSpec(topic_name, partitions=3, retention=timedelta(days=30), max_record_bytes=54_321)
 
