@@ -10,11 +10,12 @@ command has an Idempotency-Key of its own, so one whose answer was lost on the w
 import ipaddress
 from collections.abc import Iterator, Mapping
 from types import TracebackType
-from typing import Any, Self
+from typing import Any, Self, TypeVar
 from urllib.parse import quote, urlsplit
 from uuid import uuid4
 
 import httpx
+from pydantic import BaseModel, ValidationError
 
 from surefoot.consumer.dead_letter import printable
 from surefoot.errors import ConfigurationError, SurefootError
@@ -28,6 +29,7 @@ MOST_ON_A_PAGE = 200
 _LONGEST_SENTENCE = 4_000
 
 Body = Mapping[str, Any]
+V = TypeVar("V", bound=BaseModel)
 
 
 class ServiceAway(SurefootError):
@@ -111,6 +113,18 @@ class Client:
             f"The dead-letter service at {self._url} does not answer: {said}. Start it with `surefoot dlq serve`, or "
             "say where it is with --url, or SUREFOOT_DLQ_URL."
         )
+
+
+def as_view(view: type[V], found: object) -> V:
+    """What the service answered, as the value it stands for."""
+    try:
+        return view.model_validate(found)
+    except ValidationError as error:
+        raise ServiceRefused(
+            200,
+            "The service's answer cannot be read: it is of another version than this command, or another service. "
+            f"({error.error_count()} member(s) of its {view.__name__} do not fit.) Update the older of the two.",
+        ) from None
 
 
 def path_to(*parts: str) -> str:

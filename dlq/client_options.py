@@ -69,7 +69,7 @@ def filtered(command: Callable[..., None]) -> Callable[..., None]:
     own = [parameter for name, parameter in signature.parameters.items() if name != "wanted"]
     options = [
         inspect.Parameter(
-            name,
+            f"only_{name}",
             inspect.Parameter.KEYWORD_ONLY,
             default=None,
             annotation=Annotated[str | None, typer.Option(option, help=meaning, show_default=False)],
@@ -79,7 +79,7 @@ def filtered(command: Callable[..., None]) -> Callable[..., None]:
 
     @wraps(command)
     def with_options(**given: Any) -> None:
-        asked = {name: value for name in _FILTER if (value := given.pop(name)) is not None}
+        asked = {name: value for name in _FILTER if (value := given.pop(f"only_{name}")) is not None}
         if "status" in asked:
             asked["status"] = asked["status"].upper()
         for name in _TIMES:

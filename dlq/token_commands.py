@@ -84,9 +84,7 @@ def list_(as_json: AsJson = False, database: Database = None, schema: Schema = D
 
 @app.command()
 def revoke(
-    token_id: Annotated[
-        str, typer.Argument(metavar="TOKEN_ID", help="Its id, as `surefoot dlq token list` shows it.")
-    ],
+    token_id: Annotated[str, typer.Argument(metavar="TOKEN_ID", help="Its id, as `surefoot dlq token list` shows it.")],
     reason: Reason = "",
     by: By = "",
     database: Database = None,

@@ -1,0 +1,91 @@
+"""`surefoot dlq jobs|job|pause|resume|cancel`: what is under way, and stopping it."""
+
+from collections.abc import Callable
+from inspect import cleandoc
+from typing import Annotated
+
+import typer
+
+from dlq.client import DEFAULT_URL, Client, as_view, path_to
+from dlq.client_options import AsJson, Limit, Token, Url, Why, checked_reason, connected
+from dlq.following import Follow, followed, look_at
+from dlq.job_views import ItemView, JobLine, JobView
+from dlq.jobs_shown import print_job, print_jobs, standing
+from dlq.json_shown import print_json
+from dlq.table_shown import console
+
+MOST_LOOKED_AT = 10_000
+MOST_NOT_WELL = 20
+
+app = typer.Typer()
+JobId = Annotated[
+    str, typer.Argument(metavar="JOB_ID", help="The job's id, as `surefoot dlq jobs` shows it.", show_default=False)
+]
+MEANINGS = {
+    "pause": """Send nothing more of a job until it is resumed. What was sent is still answered.
+
+    `surefoot dlq pause JOB_ID --reason "the warehouse is slow"`""",
+    "resume": """Let a paused job go on. If it had paused by itself, what had failed so far no longer counts against it.
+
+    `surefoot dlq resume JOB_ID --reason "those three are known"`""",
+    "cancel": """Send nothing more of a job, for good. What was not sent is open again at once.
+
+    `surefoot dlq cancel JOB_ID --reason "the fix is not complete"`. What was sent already may still take effect: it
+    stays locked until its consumer has answered.""",
+}
+
+
+@app.command()
+def jobs(limit: Limit = 20, as_json: AsJson = False, url: Url = DEFAULT_URL, token: Token = None) -> None:
+    """List jobs, newest first: replays, dry runs, discards."""
+    with connected(url, token) as client:
+        found = list(client.rows("/jobs", "jobs", {}, limit))
+    if as_json:
+        print_json(found)
+    elif found:
+        print_jobs([as_view(JobLine, one) for one in found])
+    else:
+        console.print("There has been no job yet.")
+
+
+@app.command()
+def job(
+    job_id: JobId, follow: Follow = False, as_json: AsJson = False, url: Url = DEFAULT_URL, token: Token = None
+) -> None:
+    """Show how far a job is, and which of its letters did not go well. With --follow: watch it to its end."""
+    with connected(url, token) as client:
+        if follow:
+            followed(client, job_id, as_json=as_json)
+            return
+        found = look_at(client, job_id)
+        not_well = [] if as_json or not found.failed else _not_well(client, job_id)
+    if as_json:
+        print_json(found.model_dump(mode="json"))
+    else:
+        print_job(found, not_well)
+
+
+def _command(verb: str) -> Callable[..., None]:
+    def change(job_id: JobId, reason: Why = "", url: Url = DEFAULT_URL, token: Token = None) -> None:
+        body = {"reason": checked_reason(reason)}
+        with connected(url, token) as client:
+            found = as_view(JobView, client.post(path_to("jobs", job_id, verb), body))
+        console.print(f"{standing(found)}: {found.answered + found.cancelled:,} of {found.total:,}.")
+
+    return change
+
+
+for _verb, _meaning in MEANINGS.items():
+    app.command(_verb, help=cleandoc(_meaning))(_command(_verb))
+
+
+def _not_well(client: Client, job_id: str) -> list[ItemView]:
+    """The first of them."""
+    found: list[ItemView] = []
+    for row in client.rows(path_to("jobs", job_id, "items"), "items", {}, MOST_LOOKED_AT):
+        item = as_view(ItemView, row)
+        if item.counts_as == "failed":
+            found.append(item)
+            if len(found) == MOST_NOT_WELL:
+                break
+    return found

@@ -1,0 +1,1 @@
+"""`surefoot dlq report`: the week of each consumer, as Markdown. Straight from the database."""

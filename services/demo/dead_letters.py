@@ -1,0 +1,245 @@
+"""The third act: a bad deploy fills the dead-letter queue. The cause is seen, the fix is deployed, a canary and then
+the whole group are replayed; what waited behind them ends. Then every event is accounted for.
+
+Operators do it from a terminal, through the real service. Two orders stay dead after the fix, because they are wrong
+themselves: one is edited, the other is discarded, by two people.
+"""
+
+import asyncio
+from dataclasses import dataclass
+from pathlib import Path
+
+import orjson
+from rich.console import Console
+from rich.table import Table
+from sqlalchemy import text
+from sqlalchemy.ext.asyncio import AsyncSession, create_async_engine
+
+from schemas import catalogue
+from schemas.order import OrderPaid, OrderPendingPayment, PlacementRequested
+from schemas.parts import Address, Line
+from services import children
+from services.children import Child
+from services.demo.labels import DEPLOY, metadata
+from services.demo.terminal import Operator
+from surefoot import outbox
+from surefoot.commands.event_log import event_log
+from surefoot.commands.topics import declared
+from surefoot.database.connection import Connection, connect, sqlalchemy_url
+from surefoot.database.migrate import migrate
+from surefoot.database.schema import DEFAULT_SCHEMA
+from surefoot.events import EventData, Money
+from surefoot.testing.balance import Balance, balance
+
+ORDERS = 300
+COUNTRIES = ("DE", "FR", "CH")
+MISTYPED, TEST = "order-mistyped", "order-test"
+"""Two orders that no deploy can mend: to a country that does not exist, and of somebody who tried out the shop."""
+CANARY = 5
+CONSUMER = "demo-labels"
+HANDLERS = "services.demo.labels:labels"
+PATIENCE_S = 120
+ENVIRONMENT = {"SUREFOOT_RELAY_LEASE": "PT3S", "SUREFOOT_RELAY_HEARTBEAT": "PT0.5S", "SUREFOOT_LOG_LEASE": "PT3S"}
+_WAITING = "SELECT count(*) FROM surefoot.parked_events WHERE state = 'WAITING'"
+_OPEN = "SELECT count(*) FROM surefoot.dlq_events WHERE status = 'OPEN'"
+_PRINTED = "SELECT count(DISTINCT order_id), count(*) - count(DISTINCT order_id) FROM labels.printed"
+_AT_REST = """
+    SELECT NOT EXISTS (SELECT FROM surefoot.outbox_events WHERE status = 'PENDING')
+       AND NOT EXISTS (SELECT FROM surefoot.parked_events)"""
+
+
+@dataclass(frozen=True, slots=True)
+class Ended:
+    balance: Balance
+    wanted: int
+    printed: int
+    twice: int
+
+    @property
+    def is_well(self) -> bool:
+        return self.balance.adds_up and (self.printed, self.twice) == (self.wanted, 0)
+
+
+async def play(url: str, directory: Path, port: int, console: Console) -> Ended:
+    await _prepare(url)
+    running: list[Child] = []
+
+    async def start(name: str, *command: str, deploy: str = "mended") -> Child:
+        log = directory / f"letters-{name}.log"
+        environment = {**ENVIRONMENT, DEPLOY: deploy}
+        child = await children.start(name, *command, "--database", url, log=log, environment=environment)
+        running.append(child)
+        console.print(f"[bold green]{name}[/] started as process {child.pid}")
+        return child
+
+    connection = await connect(url, name="surefoot demo")
+    try:
+        async with asyncio.timeout(PATIENCE_S):
+            await start("relay", "relay")
+            await start("dlq", "dlq", "serve", "--port", str(port))
+            bad = await start("labels", "consume", HANDLERS, deploy="bad")
+            await _fill(connection, url, console)
+            story = _Story(connection, console, await _operators(url, port, console))
+            fingerprint = await story.understand()
+            await bad.stop()
+            console.print("[bold green]labels mended[/]: the deploy is rolled back, the tariff is there again")
+            await start("labels", "consume", HANDLERS)
+            await story.replay(fingerprint)
+            await story.settle_the_rest(fingerprint)
+            await _until(connection, _AT_REST)
+        async with event_log(None, url, DEFAULT_SCHEMA) as log:
+            counted = await balance(connection, log, CONSUMER)
+        row = await connection.fetchrow(_PRINTED)
+        assert row is not None
+        return Ended(counted, ORDERS + 1, row[0], row[1])
+    finally:
+        await asyncio.gather(*(child.stop() for child in running))
+        await connection.close()
+
+
+def show(ended: Ended, console: Console) -> None:
+    counted = ended.balance
+    table = Table(title=f"The balance of events: {counted.consumer}", show_header=False)
+    table.add_row("distinct events published", f"[bold]{counted.published:,}[/]")
+    if counted.edited:
+        table.add_row("  of them edited by an operator", f"{counted.edited:,}")
+    for name in ("processed", "ignored", "barred", "parked", "dead", "superseded", "discarded"):
+        table.add_row(name, f"{getattr(counted, name):,}")
+    table.add_row("together", _well(counted.accounted, counted.published), end_section=True)
+    table.add_row("labels printed", _well(ended.printed, ended.wanted))
+    table.add_row("labels printed twice", _well(ended.twice, 0))
+    console.print(table)
+    if ended.is_well:
+        console.print(
+            "[bold green]✓[/] Every event is accounted for; every order that waited was sent, once, in its order."
+        )
+    else:
+        console.print("[bold red]✗[/] The balance does not add up, or a label is missing or was printed twice.")
+
+
+class _Story:
+    def __init__(self, connection: Connection, console: Console, people: tuple[Operator, Operator]) -> None:
+        self._connection = connection
+        self._console = console
+        self._ana, self._ben = people
+
+    async def understand(self) -> str:
+        """What is broken? The one group that there is."""
+        wrong = ORDERS // len(COUNTRIES) + 2
+        await _until(self._connection, f"SELECT ({_OPEN}) = {wrong}")
+        await _until(self._connection, f"SELECT ({_WAITING}) = {wrong - 1}")
+        waiting = await self._connection.fetchval(_WAITING)
+        self._console.print(
+            f"[red]{wrong} events are dead[/] after the deploy, {waiting} wait behind them; the other orders went on"
+        )
+        await self._ana.types("dlq", "groups")
+        (group,) = await self._ana.reads("groups")
+        return str(group["fingerprint"])
+
+    async def replay(self, fingerprint: str) -> None:
+        why = ("--reason", "the tariff for CH is there again")
+        await self._ana.types("dlq", "replay", "--group", fingerprint, "--dry-run", "--follow", *why)
+        canary = ("--canary", str(CANARY), "--stop-on-error-rate", "0.2")
+        await self._ana.types("dlq", "replay", "--group", fingerprint, *canary, "--follow", *why, well=(0, 1))
+
+    async def settle_the_rest(self, fingerprint: str) -> None:
+        """Two are dead again: the one with a country that does not exist is edited, the other one is discarded."""
+        left = await self._ana.reads("list", "--group", fingerprint, "--status", "OPEN")
+        ids = {letter["key"]: letter["id"] for letter in left}
+        shown = await self._ana.reads("reveal", ids[MISTYPED], "--reason", "where should it have gone?")
+        edited = shown["payload"]
+        edited["ship_to"]["country"] = "CH"
+        self._console.print(f"[yellow]{MISTYPED}[/] goes to a country that does not exist: {self._ana.name} edits it")
+        why = ("--reason", "the buyer says Switzerland")
+        with_payload = ("edit", ids[MISTYPED], "--payload", orjson.dumps(edited).decode())
+        await self._ana.types("dlq", *with_payload, "--follow", *why)
+        await self._ana.types("dlq", "discard", ids[TEST], "--reason", "somebody tried out the shop")
+        (waiting,) = await self._ben.reads("approvals", "--status", "WAITING")
+        seen = ("--set-hash", waiting["set_hash"])
+        await self._ben.types("dlq", "approve", waiting["id"], *seen, "--reason", "it is a test", "--follow")
+
+
+async def _prepare(url: str) -> None:
+    await migrate(url)
+    engine = create_async_engine(sqlalchemy_url(url))
+    async with engine.begin() as connection:
+        await connection.execute(text("CREATE SCHEMA labels"))
+        await connection.run_sync(metadata.create_all)
+    await engine.dispose()
+    async with event_log(None, url, DEFAULT_SCHEMA) as log:
+        await log.create(declared(catalogue))
+
+
+async def _operators(url: str, port: int, console: Console) -> tuple[Operator, Operator]:
+    """Ana may edit, Ben may approve what she wants to discard."""
+    here = {"SUREFOOT_DLQ_URL": f"http://127.0.0.1:{port}", "SUREFOOT_DATABASE": url}
+    nobody = Operator("", here, console)
+
+    async def with_role(name: str, role: str) -> Operator:
+        token = await nobody.asks("dlq", "token", "create", "--person", name, "--role", role)
+        return Operator(name, {**here, "SUREFOOT_DLQ_TOKEN": token}, console)
+
+    ana, ben = await asyncio.gather(with_role("ana", "ADMIN"), with_role("ben", "SUPER_ADMIN"))
+    return ana, ben
+
+
+async def _fill(connection: Connection, url: str, console: Console) -> None:
+    """Orders come in, in all countries; the wrong ones last."""
+    engine = create_async_engine(sqlalchemy_url(url), pool_size=8)
+    stories = [_events(f"order-{n:04}", COUNTRIES[n % len(COUNTRIES)]) for n in range(ORDERS)]
+
+    async def commit(events: list[EventData]) -> None:
+        async with AsyncSession(engine) as session, session.begin():
+            for data in events:
+                outbox.add(session, data)
+
+    for at in range(0, len(stories), 8):
+        await asyncio.gather(*map(commit, stories[at : at + 8]))
+    await commit(_events(MISTYPED, "XX"))
+    await commit(_events(TEST, "XX")[:-1])  # it was never paid for
+    await engine.dispose()
+    console.print(f"{ORDERS + 2} orders taken")
+
+
+def _events(order_id: str, country: str) -> list[EventData]:
+    price = Money.minor(1999, "EUR")
+    lines = (Line(sku="sku-1", quantity=1, unit_price=price),)
+    home = Address(name="A. Buyer", street="1 Main Street", city="Springfield", postal_code="12345", country=country)
+    session = f"session-{order_id}"
+    return [
+        PlacementRequested(
+            order_id=order_id,
+            customer_id="customer-1",
+            checkout_session_id=session,
+            mode="choreographed",
+            lines=lines,
+            total=price,
+            ship_to=home,
+        ),
+        OrderPendingPayment(
+            order_id=order_id,
+            customer_id="customer-1",
+            checkout_session_id=session,
+            mode="choreographed",
+            lines=lines,
+            total=price,
+        ),
+        OrderPaid(
+            order_id=order_id,
+            checkout_session_id=session,
+            mode="choreographed",
+            payment_id=f"payment-{order_id}",
+            total=price,
+        ),
+    ]
+
+
+async def _until(connection: Connection, question: str) -> None:
+    while True:
+        if await connection.fetchval(question):
+            return
+        await asyncio.sleep(0.1)
+
+
+def _well(count: int, expected: int) -> str:
+    return f"[bold {'green' if count == expected else 'red'}]{count:,}[/]"
