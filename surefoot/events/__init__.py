@@ -8,6 +8,7 @@ from surefoot.events.catalogue import Catalogue
 from surefoot.events.event import Event, encode_data, new_event
 from surefoot.events.event_type import EventData, EventType, event_type_of
 from surefoot.events.money import Money
+from surefoot.events.personal import Personal
 from surefoot.events.topics import Topic
 
 __all__ = [
@@ -18,6 +19,7 @@ __all__ = [
     "EventData",
     "EventType",
     "Money",
+    "Personal",
     "Topic",
     "decode",
     "encode",

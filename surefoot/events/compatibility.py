@@ -14,6 +14,7 @@ Schema = Mapping[str, Any]
 _FOR_PEOPLE = frozenset(
     {"title", "description", "examples", "default", "deprecated", "readOnly", "writeOnly", "$comment"}
     | {"$id", "$schema", "$defs", "$ref", "x-surefoot"}  # handled by themselves
+    | {"x-personal"}  # decides who may see a value, not which are valid
 )
 _WALKED = frozenset(
     {"properties", "required", "items", "prefixItems", "additionalProperties", "anyOf", "oneOf", "allOf"}

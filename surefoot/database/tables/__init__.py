@@ -10,7 +10,8 @@ from surefoot.database.tables.consumers import (
     parked_events,
     processed_events,
 )
-from surefoot.database.tables.dead_letters import dlq_events, dlq_groups
+from surefoot.database.tables.dead_letter_groups import dlq_group_changes, dlq_groups
+from surefoot.database.tables.dead_letters import dlq_events
 from surefoot.database.tables.dlq_work import dlq_approval_items, dlq_approvals, dlq_job_items, dlq_jobs
 from surefoot.database.tables.leases import lease_members, leases
 from surefoot.database.tables.log import log_offsets, log_partitions, log_records, log_topics
@@ -26,6 +27,7 @@ __all__ = [
     "dlq_approval_items",
     "dlq_approvals",
     "dlq_events",
+    "dlq_group_changes",
     "dlq_groups",
     "dlq_job_items",
     "dlq_jobs",

@@ -1,7 +1,4 @@
-"""The dead-letter queue: what consumers gave up on, row by row, and grouped by what they have in common.
-
-The counts of a group are kept by a trigger, whoever changes a row: a page of groups reads as many rows as it shows.
-"""
+"""The dead-letter queue: what consumers gave up on, row by row. Its groups are in `dead_letter_groups`."""
 
 from sqlalchemy import (
     JSON,
@@ -20,7 +17,7 @@ from sqlalchemy import (
 )
 from sqlalchemy.dialects.postgresql import ENUM
 
-from surefoot.database.tables.base import declare, metadata
+from surefoot.database.tables.base import metadata
 
 DLQ_STATUS = ENUM(
     "OPEN",
@@ -74,12 +71,20 @@ dlq_events = Table(
     UniqueConstraint("event_id", "consumer", "source", name="dlq_events_event"),
     postgresql_with={"fillfactor": 90},
 )
+# The two ways through a group: as letters were taken in, and as they failed.
 Index("dlq_events_by_group", dlq_events.c.fingerprint, dlq_events.c.status, dlq_events.c.id)
+Index(
+    "dlq_events_by_group_time",
+    dlq_events.c.fingerprint,
+    dlq_events.c.status,
+    dlq_events.c.failed_at,
+    dlq_events.c.id,
+)
 Index("dlq_events_by_consumer", dlq_events.c.consumer, dlq_events.c.status, dlq_events.c.id)
 Index("dlq_events_by_status", dlq_events.c.status, dlq_events.c.id)
 Index("dlq_events_by_type", dlq_events.c.event_type, dlq_events.c.id)
 Index("dlq_events_by_key", dlq_events.c.key, dlq_events.c.id)
-Index("dlq_events_by_time", dlq_events.c.failed_at)
+Index("dlq_events_by_time", dlq_events.c.failed_at, dlq_events.c.id)
 Index(
     "dlq_events_by_flow",
     dlq_events.c.correlation_id,
@@ -88,93 +93,3 @@ Index(
 )
 Index("dlq_events_by_saga", dlq_events.c.saga_id, dlq_events.c.id, postgresql_where=text("saga_id IS NOT NULL"))
 Index("dlq_events_resolved", dlq_events.c.resolved_at, postgresql_where=text("resolved_at IS NOT NULL"))
-
-dlq_groups = Table(
-    "dlq_groups",
-    metadata,
-    Column("fingerprint", Text, primary_key=True),
-    Column("consumer", Text, nullable=False),
-    Column("event_type", Text),
-    Column("reason", Text, nullable=False),
-    Column("error_type", Text, nullable=False),
-    Column("sentence", Text, nullable=False, comment="the latest error"),
-    Column("first_at", DateTime(timezone=True), nullable=False),
-    Column("last_at", DateTime(timezone=True), nullable=False),
-    Column("open", BigInteger, nullable=False, server_default=text("0")),
-    Column("replaying", BigInteger, nullable=False, server_default=text("0")),
-    Column("replayed", BigInteger, nullable=False, server_default=text("0")),
-    Column("discard_requested", BigInteger, nullable=False, server_default=text("0")),
-    Column("discarded", BigInteger, nullable=False, server_default=text("0")),
-    Column("superseded", BigInteger, nullable=False, server_default=text("0")),
-    Column("told_at", DateTime(timezone=True), comment="when somebody was told that it is there"),
-    postgresql_with={"fillfactor": 50},
-)
-# Pages of groups go by when each began, which never changes.
-Index("dlq_groups_by_time", dlq_groups.c.first_at, dlq_groups.c.fingerprint)
-Index("dlq_groups_untold", dlq_groups.c.first_at, postgresql_where=text("told_at IS NULL"))
-
-# Statement by statement, in the order of the fingerprints: two that change the same groups wait, and do not deadlock.
-declare("""
-CREATE FUNCTION {schema}.count_dead_letters() RETURNS trigger LANGUAGE plpgsql AS $function$
-BEGIN
-    IF TG_OP IN ('INSERT', 'UPDATE') THEN
-        INSERT INTO {schema}.dlq_groups AS g (fingerprint, consumer, event_type, reason, error_type, sentence, first_at,
-            last_at)
-        SELECT DISTINCT ON (n.fingerprint) n.fingerprint, n.consumer, n.event_type, n.reason, n.error_type, n.error,
-            n.first_failed_at, n.failed_at
-        FROM after_it n ORDER BY n.fingerprint, n.failed_at DESC
-        ON CONFLICT (fingerprint) DO UPDATE SET
-            sentence = CASE WHEN excluded.last_at > g.last_at THEN excluded.sentence ELSE g.sentence END,
-            last_at = greatest(g.last_at, excluded.last_at)
-        WHERE excluded.last_at > g.last_at;
-    END IF;
-    IF TG_OP = 'INSERT' THEN
-        PERFORM {schema}.add_to_groups(array_agg(x.fingerprint), array_agg(x.status), array_agg(x.many)) FROM (
-            SELECT n.fingerprint, n.status::text AS status, count(*) AS many FROM after_it n GROUP BY 1, 2) x;
-    ELSIF TG_OP = 'DELETE' THEN
-        PERFORM {schema}.add_to_groups(array_agg(x.fingerprint), array_agg(x.status), array_agg(x.many)) FROM (
-            SELECT o.fingerprint, o.status::text AS status, -count(*) AS many FROM before_it o GROUP BY 1, 2) x;
-    ELSE
-        PERFORM {schema}.add_to_groups(array_agg(x.fingerprint), array_agg(x.status), array_agg(x.many)) FROM (
-            SELECT c.fingerprint, c.status, sum(c.many) AS many FROM (
-                SELECT n.fingerprint, n.status::text AS status, 1 AS many FROM after_it n
-                UNION ALL SELECT o.fingerprint, o.status::text, -1 FROM before_it o) c
-            GROUP BY 1, 2 HAVING sum(c.many) <> 0) x;
-    END IF;
-    RETURN NULL;
-END
-$function$
-""")
-declare("""
-CREATE FUNCTION {schema}.add_to_groups(fingerprints text[], statuses text[], many bigint[]) RETURNS void
-LANGUAGE sql AS $function$
-    UPDATE {schema}.dlq_groups g SET open = g.open + d.open, replaying = g.replaying + d.replaying,
-        replayed = g.replayed + d.replayed, discard_requested = g.discard_requested + d.discard_requested,
-        discarded = g.discarded + d.discarded, superseded = g.superseded + d.superseded
-    FROM (SELECT l.fingerprint,
-            coalesce(sum(c.many) FILTER (WHERE c.status = 'OPEN'), 0) AS open,
-            coalesce(sum(c.many) FILTER (WHERE c.status = 'REPLAYING'), 0) AS replaying,
-            coalesce(sum(c.many) FILTER (WHERE c.status = 'REPLAYED'), 0) AS replayed,
-            coalesce(sum(c.many) FILTER (WHERE c.status = 'DISCARD_REQUESTED'), 0) AS discard_requested,
-            coalesce(sum(c.many) FILTER (WHERE c.status = 'DISCARDED'), 0) AS discarded,
-            coalesce(sum(c.many) FILTER (WHERE c.status = 'SUPERSEDED'), 0) AS superseded
-          FROM (SELECT k.fingerprint FROM {schema}.dlq_groups k WHERE k.fingerprint = ANY (fingerprints)
-                ORDER BY k.fingerprint FOR UPDATE) l
-          JOIN unnest(fingerprints, statuses, many) AS c(fingerprint, status, many) ON c.fingerprint = l.fingerprint
-          GROUP BY l.fingerprint) d
-    WHERE g.fingerprint = d.fingerprint
-$function$
-""")
-declare("""
-CREATE TRIGGER count_inserted AFTER INSERT ON {schema}.dlq_events
-    REFERENCING NEW TABLE AS after_it FOR EACH STATEMENT EXECUTE FUNCTION {schema}.count_dead_letters()
-""")
-declare("""
-CREATE TRIGGER count_updated AFTER UPDATE ON {schema}.dlq_events
-    REFERENCING OLD TABLE AS before_it NEW TABLE AS after_it FOR EACH STATEMENT
-    EXECUTE FUNCTION {schema}.count_dead_letters()
-""")
-declare("""
-CREATE TRIGGER count_deleted AFTER DELETE ON {schema}.dlq_events
-    REFERENCING OLD TABLE AS before_it FOR EACH STATEMENT EXECUTE FUNCTION {schema}.count_dead_letters()
-""")

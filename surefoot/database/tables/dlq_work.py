@@ -1,4 +1,4 @@
-"""What operators have decided about dead letters: jobs over a frozen set, and discards that wait for a second person."""
+"""What operators have decided about dead letters: jobs over a frozen set, discards that wait for a second person."""
 
 from sqlalchemy import (
     JSON,
@@ -41,7 +41,9 @@ dlq_jobs = Table(
     Column("note", Text, comment="a sentence: why it is paused, or how it ended"),
     Column("allowance", Double, nullable=False, server_default=text("0"), comment="what the rate has left to send"),
     Column("looked_at", DateTime(timezone=True), nullable=False, server_default=text("now()")),
-    Column("counted_from", DateTime(timezone=True), comment="set once it paused by itself: earlier answers do not count"),
+    Column(
+        "counted_from", DateTime(timezone=True), comment="set once it paused by itself: earlier answers do not count"
+    ),
     Column("ended_at", DateTime(timezone=True)),
     Column("approval_id", Uuid, comment="the approval that a discard is carried out by"),
     CheckConstraint("(ended_at IS NULL) = (status NOT IN ('CANCELLED', 'DONE'))", name="dlq_jobs_ended"),

@@ -63,6 +63,9 @@ STATEMENTS = [
     CREATE INDEX dlq_events_by_group ON {schema}.dlq_events (fingerprint, status, id)
     """,
     """
+    CREATE INDEX dlq_events_by_group_time ON {schema}.dlq_events (fingerprint, status, failed_at, id)
+    """,
+    """
     CREATE INDEX dlq_events_by_key ON {schema}.dlq_events (key, id)
     """,
     """
@@ -72,7 +75,7 @@ STATEMENTS = [
     CREATE INDEX dlq_events_by_status ON {schema}.dlq_events (status, id)
     """,
     """
-    CREATE INDEX dlq_events_by_time ON {schema}.dlq_events (failed_at)
+    CREATE INDEX dlq_events_by_time ON {schema}.dlq_events (failed_at, id)
     """,
     """
     CREATE INDEX dlq_events_by_type ON {schema}.dlq_events (event_type, id)
@@ -158,6 +161,7 @@ STATEMENTS = [
         consumer TEXT NOT NULL,
         event_type TEXT,
         reason TEXT NOT NULL,
+        reasons TEXT[] NOT NULL,
         error_type TEXT NOT NULL,
         sentence TEXT NOT NULL,
         first_at TIMESTAMP WITH TIME ZONE NOT NULL,
@@ -180,74 +184,160 @@ STATEMENTS = [
     CREATE INDEX dlq_groups_untold ON {schema}.dlq_groups (first_at) WHERE told_at IS NULL
     """,
     """
+    COMMENT ON COLUMN {schema}.dlq_groups.reason IS 'of the latest'
+    """,
+    """
+    COMMENT ON COLUMN {schema}.dlq_groups.reasons IS 'all that its letters have had'
+    """,
+    """
     COMMENT ON COLUMN {schema}.dlq_groups.sentence IS 'the latest error'
+    """,
+    """
+    COMMENT ON COLUMN {schema}.dlq_groups.first_at IS 'never changes: pages go by it'
     """,
     """
     COMMENT ON COLUMN {schema}.dlq_groups.told_at IS 'when somebody was told that it is there'
     """,
     """
-    CREATE FUNCTION {schema}.count_dead_letters() RETURNS trigger LANGUAGE plpgsql AS $function$
+    CREATE UNLOGGED TABLE {schema}.dlq_group_changes (
+        xid XID8 NOT NULL,
+        fingerprint TEXT NOT NULL,
+        status {schema}.dlq_status NOT NULL,
+        many BIGINT NOT NULL,
+        consumer TEXT NOT NULL,
+        event_type TEXT,
+        reason TEXT NOT NULL,
+        reasons TEXT[] NOT NULL,
+        error_type TEXT NOT NULL,
+        sentence TEXT NOT NULL,
+        first_at TIMESTAMP WITH TIME ZONE NOT NULL,
+        last_at TIMESTAMP WITH TIME ZONE NOT NULL
+    )
+     WITH (autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 1000)
+    """,
+    """
+    CREATE INDEX dlq_group_changes_xid ON {schema}.dlq_group_changes (xid)
+    """,
+    """
+    COMMENT ON COLUMN {schema}.dlq_group_changes.many IS 'so many more letters, or fewer'
+    """,
+    """
+    CREATE FUNCTION {schema}.note_new_letters() RETURNS trigger LANGUAGE plpgsql AS $function$
     BEGIN
-        IF TG_OP IN ('INSERT', 'UPDATE') THEN
-            INSERT INTO {schema}.dlq_groups AS g (fingerprint, consumer, event_type, reason, error_type, sentence, first_at,
-                last_at)
-            SELECT DISTINCT ON (n.fingerprint) n.fingerprint, n.consumer, n.event_type, n.reason, n.error_type, n.error,
-                n.first_failed_at, n.failed_at
-            FROM after_it n ORDER BY n.fingerprint, n.failed_at DESC
-            ON CONFLICT (fingerprint) DO UPDATE SET
-                sentence = CASE WHEN excluded.last_at > g.last_at THEN excluded.sentence ELSE g.sentence END,
-                last_at = greatest(g.last_at, excluded.last_at)
-            WHERE excluded.last_at > g.last_at;
-        END IF;
-        IF TG_OP = 'INSERT' THEN
-            PERFORM {schema}.add_to_groups(array_agg(x.fingerprint), array_agg(x.status), array_agg(x.many)) FROM (
-                SELECT n.fingerprint, n.status::text AS status, count(*) AS many FROM after_it n GROUP BY 1, 2) x;
-        ELSIF TG_OP = 'DELETE' THEN
-            PERFORM {schema}.add_to_groups(array_agg(x.fingerprint), array_agg(x.status), array_agg(x.many)) FROM (
-                SELECT o.fingerprint, o.status::text AS status, -count(*) AS many FROM before_it o GROUP BY 1, 2) x;
-        ELSE
-            PERFORM {schema}.add_to_groups(array_agg(x.fingerprint), array_agg(x.status), array_agg(x.many)) FROM (
-                SELECT c.fingerprint, c.status, sum(c.many) AS many FROM (
-                    SELECT n.fingerprint, n.status::text AS status, 1 AS many FROM after_it n
-                    UNION ALL SELECT o.fingerprint, o.status::text, -1 FROM before_it o) c
-                GROUP BY 1, 2 HAVING sum(c.many) <> 0) x;
-        END IF;
+        INSERT INTO {schema}.dlq_group_changes (xid, fingerprint, status, many, consumer, event_type, reason, reasons,
+            error_type, sentence, first_at, last_at)
+        SELECT pg_current_xact_id(), c.fingerprint, c.status, sum(c.many),
+            (array_agg(c.consumer ORDER BY c.failed_at DESC))[1],
+            (array_agg(c.event_type ORDER BY c.failed_at DESC))[1],
+            (array_agg(c.reason ORDER BY c.failed_at DESC))[1],
+            array_agg(DISTINCT c.reason),
+            (array_agg(c.error_type ORDER BY c.failed_at DESC))[1],
+            (array_agg(c.error ORDER BY c.failed_at DESC))[1],
+            min(c.first_failed_at), max(c.failed_at)
+        FROM (SELECT n.*, 1 AS many FROM after_it n) c
+        GROUP BY c.fingerprint, c.status;
         RETURN NULL;
     END
     $function$
     """,
     """
-    CREATE FUNCTION {schema}.add_to_groups(fingerprints text[], statuses text[], many bigint[]) RETURNS void
-    LANGUAGE sql AS $function$
-        UPDATE {schema}.dlq_groups g SET open = g.open + d.open, replaying = g.replaying + d.replaying,
-            replayed = g.replayed + d.replayed, discard_requested = g.discard_requested + d.discard_requested,
-            discarded = g.discarded + d.discarded, superseded = g.superseded + d.superseded
-        FROM (SELECT l.fingerprint,
-                coalesce(sum(c.many) FILTER (WHERE c.status = 'OPEN'), 0) AS open,
-                coalesce(sum(c.many) FILTER (WHERE c.status = 'REPLAYING'), 0) AS replaying,
-                coalesce(sum(c.many) FILTER (WHERE c.status = 'REPLAYED'), 0) AS replayed,
-                coalesce(sum(c.many) FILTER (WHERE c.status = 'DISCARD_REQUESTED'), 0) AS discard_requested,
-                coalesce(sum(c.many) FILTER (WHERE c.status = 'DISCARDED'), 0) AS discarded,
-                coalesce(sum(c.many) FILTER (WHERE c.status = 'SUPERSEDED'), 0) AS superseded
-              FROM (SELECT k.fingerprint FROM {schema}.dlq_groups k WHERE k.fingerprint = ANY (fingerprints)
-                    ORDER BY k.fingerprint FOR UPDATE) l
-              JOIN unnest(fingerprints, statuses, many) AS c(fingerprint, status, many) ON c.fingerprint = l.fingerprint
-              GROUP BY l.fingerprint) d
-        WHERE g.fingerprint = d.fingerprint
+    CREATE FUNCTION {schema}.note_removed_letters() RETURNS trigger LANGUAGE plpgsql AS $function$
+    BEGIN
+        INSERT INTO {schema}.dlq_group_changes (xid, fingerprint, status, many, consumer, event_type, reason, reasons,
+            error_type, sentence, first_at, last_at)
+        SELECT pg_current_xact_id(), c.fingerprint, c.status, sum(c.many),
+            (array_agg(c.consumer ORDER BY c.failed_at DESC))[1],
+            (array_agg(c.event_type ORDER BY c.failed_at DESC))[1],
+            (array_agg(c.reason ORDER BY c.failed_at DESC))[1],
+            array_agg(DISTINCT c.reason),
+            (array_agg(c.error_type ORDER BY c.failed_at DESC))[1],
+            (array_agg(c.error ORDER BY c.failed_at DESC))[1],
+            min(c.first_failed_at), max(c.failed_at)
+        FROM (SELECT o.*, -1 AS many FROM before_it o) c
+        GROUP BY c.fingerprint, c.status;
+        RETURN NULL;
+    END
     $function$
     """,
     """
-    CREATE TRIGGER count_inserted AFTER INSERT ON {schema}.dlq_events
-        REFERENCING NEW TABLE AS after_it FOR EACH STATEMENT EXECUTE FUNCTION {schema}.count_dead_letters()
+    CREATE FUNCTION {schema}.note_changed_letters() RETURNS trigger LANGUAGE plpgsql AS $function$
+    BEGIN
+        INSERT INTO {schema}.dlq_group_changes (xid, fingerprint, status, many, consumer, event_type, reason, reasons,
+            error_type, sentence, first_at, last_at)
+        SELECT pg_current_xact_id(), c.fingerprint, c.status, sum(c.many),
+            (array_agg(c.consumer ORDER BY c.failed_at DESC))[1],
+            (array_agg(c.event_type ORDER BY c.failed_at DESC))[1],
+            (array_agg(c.reason ORDER BY c.failed_at DESC))[1],
+            array_agg(DISTINCT c.reason),
+            (array_agg(c.error_type ORDER BY c.failed_at DESC))[1],
+            (array_agg(c.error ORDER BY c.failed_at DESC))[1],
+            min(c.first_failed_at), max(c.failed_at)
+        FROM (SELECT n.*, 1 AS many FROM after_it n UNION ALL SELECT o.*, -1 FROM before_it o) c
+        GROUP BY c.fingerprint, c.status
+        HAVING sum(c.many) <> 0
+            OR max(c.failed_at) FILTER (WHERE c.many = 1) > max(c.failed_at) FILTER (WHERE c.many = -1)
+            OR array_agg(DISTINCT c.reason) FILTER (WHERE c.many = 1)
+                <> array_agg(DISTINCT c.reason) FILTER (WHERE c.many = -1);
+        RETURN NULL;
+    END
+    $function$
     """,
     """
-    CREATE TRIGGER count_updated AFTER UPDATE ON {schema}.dlq_events
+    CREATE TRIGGER count_new AFTER INSERT ON {schema}.dlq_events
+        REFERENCING NEW TABLE AS after_it FOR EACH STATEMENT EXECUTE FUNCTION {schema}.note_new_letters()
+    """,
+    """
+    CREATE TRIGGER count_changed AFTER UPDATE ON {schema}.dlq_events
         REFERENCING OLD TABLE AS before_it NEW TABLE AS after_it FOR EACH STATEMENT
-        EXECUTE FUNCTION {schema}.count_dead_letters()
+        EXECUTE FUNCTION {schema}.note_changed_letters()
     """,
     """
-    CREATE TRIGGER count_deleted AFTER DELETE ON {schema}.dlq_events
-        REFERENCING OLD TABLE AS before_it FOR EACH STATEMENT EXECUTE FUNCTION {schema}.count_dead_letters()
+    CREATE TRIGGER count_removed AFTER DELETE ON {schema}.dlq_events
+        REFERENCING OLD TABLE AS before_it FOR EACH STATEMENT EXECUTE FUNCTION {schema}.note_removed_letters()
+    """,
+    """
+    CREATE FUNCTION {schema}.count_dead_letters() RETURNS trigger LANGUAGE plpgsql AS $function$
+    BEGIN
+        -- The first note of a transaction takes all of them; for the others nothing is left.
+        WITH notes AS (DELETE FROM {schema}.dlq_group_changes c WHERE c.xid = NEW.xid RETURNING c.*),
+        latest AS (
+            SELECT DISTINCT ON (n.fingerprint) n.fingerprint, n.consumer, n.event_type, n.reason, n.error_type, n.sentence
+            FROM notes n ORDER BY n.fingerprint, n.last_at DESC, n.many DESC),
+        counted AS (
+            SELECT n.fingerprint, min(n.first_at) AS first_at, max(n.last_at) AS last_at,
+                coalesce(sum(n.many) FILTER (WHERE n.status = 'OPEN'), 0) AS open,
+                coalesce(sum(n.many) FILTER (WHERE n.status = 'REPLAYING'), 0) AS replaying,
+                coalesce(sum(n.many) FILTER (WHERE n.status = 'REPLAYED'), 0) AS replayed,
+                coalesce(sum(n.many) FILTER (WHERE n.status = 'DISCARD_REQUESTED'), 0) AS discard_requested,
+                coalesce(sum(n.many) FILTER (WHERE n.status = 'DISCARDED'), 0) AS discarded,
+                coalesce(sum(n.many) FILTER (WHERE n.status = 'SUPERSEDED'), 0) AS superseded
+            FROM notes n GROUP BY n.fingerprint),
+        reasons AS (
+            SELECT n.fingerprint, array_agg(DISTINCT r.reason) AS reasons
+            FROM notes n CROSS JOIN LATERAL unnest(n.reasons) AS r(reason) GROUP BY n.fingerprint)
+        INSERT INTO {schema}.dlq_groups AS g (fingerprint, consumer, event_type, reason, reasons, error_type, sentence,
+            first_at, last_at, open, replaying, replayed, discard_requested, discarded, superseded)
+        SELECT l.fingerprint, l.consumer, l.event_type, l.reason, r.reasons, l.error_type, l.sentence, c.first_at,
+            c.last_at, c.open, c.replaying, c.replayed, c.discard_requested, c.discarded, c.superseded
+        FROM latest l JOIN counted c USING (fingerprint) JOIN reasons r USING (fingerprint)
+        ORDER BY l.fingerprint
+        ON CONFLICT (fingerprint) DO UPDATE SET
+            open = g.open + excluded.open, replaying = g.replaying + excluded.replaying,
+            replayed = g.replayed + excluded.replayed,
+            discard_requested = g.discard_requested + excluded.discard_requested,
+            discarded = g.discarded + excluded.discarded, superseded = g.superseded + excluded.superseded,
+            reason = CASE WHEN excluded.last_at > g.last_at THEN excluded.reason ELSE g.reason END,
+            sentence = CASE WHEN excluded.last_at > g.last_at THEN excluded.sentence ELSE g.sentence END,
+            last_at = greatest(g.last_at, excluded.last_at),
+            reasons = CASE WHEN excluded.reasons <@ g.reasons THEN g.reasons
+                ELSE (SELECT array_agg(DISTINCT r) FROM unnest(g.reasons || excluded.reasons) r) END;
+        RETURN NULL;
+    END
+    $function$
+    """,
+    """
+    CREATE CONSTRAINT TRIGGER count_dead_letters AFTER INSERT ON {schema}.dlq_group_changes
+        DEFERRABLE INITIALLY DEFERRED FOR EACH ROW EXECUTE FUNCTION {schema}.count_dead_letters()
     """,
 ]
 

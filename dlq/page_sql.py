@@ -1,0 +1,112 @@
+"""The statements that pages are read by. Pure: texts and parameters.
+
+A page must cost the same whatever is in the table. What names one thing (a key, a flow, a saga) has an index of its
+own. Everything else is a matter of groups, which are few: a statement first takes the groups that can have such
+letters, then from each group and status the next few in the order of an index, and of these the first. So nothing is
+read past only because it is newer, or of another consumer; a plain condition would read on until it has found a page
+full.
+"""
+
+from collections.abc import Sequence
+from datetime import datetime
+from uuid import UUID
+
+from dlq.filters import STATUSES, Conditions, Filter
+
+LINE = """e.id, e.consumer, e.source, e.event_id, e.event_type, e.topic, e.partition, e.log_offset, e.key,
+    e.correlation_id, e.saga_id, e.fingerprint, e.reason, e.error_type, e.error, e.attempts, e.replays, e.deaths,
+    e.held, e.first_failed_at, e.failed_at, e.status::text AS status, e.job_id, e.resolution, e.resolved_at,
+    e.superseded_by"""
+GROUP = """g.fingerprint, g.consumer, g.event_type, g.reason, g.error_type, g.sentence, g.first_at, g.last_at, g.open,
+    g.replaying, g.replayed, g.discard_requested, g.discarded, g.superseded"""
+TOTAL = " + ".join(f"g.{status.lower()}" for status in STATUSES)
+Place = tuple[datetime, UUID] | UUID | None
+Sql = tuple[str, list[object]]
+
+
+def events(schema: str, wanted: Filter, after: Place, limit: int, columns: str = LINE) -> Sql:
+    """Newest first: by id, which rises with the time of taking in and never changes; where a time is asked for, by
+    the time of failure."""
+    conditions, values = wanted.where("e")
+    written = Conditions(first=len(values) + 1)
+    if isinstance(after, tuple):
+        time, last = written.parameter("timestamptz", after[0]), written.parameter("uuid", after[1])
+        written.texts.append(f"(e.failed_at, e.id) < ({time}, {last})")
+    elif after is not None:
+        written.add("e.id < {}", "uuid", after)
+    order = "e.failed_at DESC, e.id DESC" if wanted.is_of_a_time else "e.id DESC"
+    where = " AND ".join([*conditions, *written.texts]) or "true"
+    if _is_by_group(wanted):
+        groups, more = _of_groups(wanted, first=len(values) + len(written.values) + 1)
+        source = _by_group(schema, groups, where, order, limit)
+        values = [*values, *written.values, *more]
+    else:
+        source = f"SELECT e.id FROM {schema}.dlq_events e WHERE {where} ORDER BY {order} LIMIT {limit}"
+        values = [*values, *written.values]
+    text = f"""SELECT {columns} FROM ({source}) page JOIN {schema}.dlq_events e ON e.id = page.id
+        ORDER BY {order}"""
+    return text, values
+
+
+def groups(schema: str, wanted: Filter, after: tuple[datetime, str] | None, limit: int) -> Sql:
+    """The latest to begin first. A group is meant if it has a letter that is."""
+    written = Conditions()
+    _conditions_of_groups(wanted, written)
+    statuses: Sequence[str] = STATUSES if wanted.status is None else [wanted.status]
+    written.texts.append(f"{TOTAL if wanted.status is None else f'g.{wanted.status.lower()}'} > 0")
+    if wanted.names_one_thing or wanted.is_of_a_time or wanted.reason is not None:
+        conditions, values = wanted.where("e", first=len(written.values) + 1)
+        written.values += values
+        written.texts.append(
+            f"""EXISTS (SELECT FROM {schema}.dlq_events e WHERE e.fingerprint = g.fingerprint
+                AND e.status = ANY ('{{{",".join(statuses)}}}') AND {" AND ".join(conditions)})"""
+        )
+    if after is not None:
+        time, text = written.parameter("timestamptz", after[0]), written.parameter("text", after[1])
+        written.texts.append(f"(g.first_at, g.fingerprint) < ({time}, {text})")
+    return (
+        f"""SELECT {GROUP} FROM {schema}.dlq_groups g WHERE {" AND ".join(written.texts)}
+            ORDER BY g.first_at DESC, g.fingerprint DESC LIMIT {limit}""",
+        written.values,
+    )
+
+
+def _is_by_group(wanted: Filter) -> bool:
+    if wanted.names_one_thing:
+        return False
+    narrow = (wanted.consumer, wanted.event_type, wanted.error, wanted.reason, wanted.fingerprint)
+    return any(each is not None for each in narrow) or (wanted.is_of_a_time and wanted.status is not None)
+
+
+def _of_groups(wanted: Filter, first: int) -> Sql:
+    written = Conditions(first)
+    _conditions_of_groups(wanted, written)
+    if wanted.status is not None:
+        written.texts.append(f"s.status = '{wanted.status}'")
+    return " AND ".join(["s.many > 0", *written.texts]), written.values
+
+
+def _conditions_of_groups(wanted: Filter, written: Conditions) -> None:
+    """What a letter has in common with its group."""
+    written.equals("g.fingerprint", wanted.fingerprint)
+    written.equals("g.consumer", wanted.consumer)
+    written.is_type("g.event_type", wanted.event_type)
+    written.is_error("g.error_type", wanted.error)
+    if wanted.reason is not None:
+        written.add("{} = ANY (g.reasons)", "text", wanted.reason)
+    if wanted.failed_after is not None:
+        written.add("g.last_at >= {}", "timestamptz", wanted.failed_after)
+
+
+def _by_group(schema: str, groups: str, where: str, order: str, limit: int) -> str:
+    counted = ", ".join(f"('{status}'::{schema}.dlq_status, g.{status.lower()})" for status in STATUSES)
+    return f"""
+        SELECT e.id FROM (
+            SELECT g.fingerprint, s.status FROM {schema}.dlq_groups g
+                CROSS JOIN LATERAL (VALUES {counted}) AS s(status, many)
+            WHERE {groups}) heap
+        CROSS JOIN LATERAL (
+            SELECT e.id, e.failed_at FROM {schema}.dlq_events e
+            WHERE e.fingerprint = heap.fingerprint AND e.status = heap.status AND {where}
+            ORDER BY {order} LIMIT {limit}) e
+        ORDER BY {order} LIMIT {limit}"""
