@@ -12,6 +12,7 @@ from surefoot.database.tables.consumers import (
 )
 from surefoot.database.tables.dead_letter_groups import dlq_group_changes, dlq_groups
 from surefoot.database.tables.dead_letters import dlq_events
+from surefoot.database.tables.dlq_told import dlq_told
 from surefoot.database.tables.dlq_work import dlq_approval_items, dlq_approvals, dlq_job_items, dlq_jobs
 from surefoot.database.tables.leases import lease_members, leases
 from surefoot.database.tables.log import log_offsets, log_partitions, log_records, log_topics
@@ -31,6 +32,7 @@ __all__ = [
     "dlq_groups",
     "dlq_job_items",
     "dlq_jobs",
+    "dlq_told",
     "lease_members",
     "leases",
     "log_offsets",

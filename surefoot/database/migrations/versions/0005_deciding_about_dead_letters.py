@@ -168,6 +168,20 @@ STATEMENTS = [
     CREATE INDEX dlq_approval_items_event ON {schema}.dlq_approval_items (dlq_id)
     """,
     """
+    CREATE TABLE {schema}.dlq_told (
+        code TEXT NOT NULL,
+        subject TEXT NOT NULL,
+        told_at TIMESTAMP WITH TIME ZONE DEFAULT now() NOT NULL,
+        CONSTRAINT dlq_told_pkey PRIMARY KEY (code, subject)
+    )
+    """,
+    """
+    COMMENT ON COLUMN {schema}.dlq_told.code IS 'the alert'
+    """,
+    """
+    COMMENT ON COLUMN {schema}.dlq_told.subject IS 'what it was about: a consumer'
+    """,
+    """
     CREATE TABLE {schema}.audit_log (
         number BIGINT NOT NULL,
         at TIMESTAMP WITH TIME ZONE NOT NULL,
