@@ -5,7 +5,7 @@ record to the end of the transaction. Record last: whoever waits for a row while
 waiting, and two that take both in different orders deadlock.
 """
 
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncGenerator, Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
@@ -145,7 +145,9 @@ async def examine(
     return Examined(findings, chain.count, None if last is None else (last.number, last.seal.hex()))
 
 
-async def pages(connection: Connection, schema: str, *, after: int | None = None) -> AsyncIterator[list[AuditRow]]:
+async def pages(
+    connection: Connection, schema: str, *, after: int | None = None, size: int = PAGE
+) -> AsyncGenerator[list[AuditRow], None]:
     """The log as it is now, in order, a bounded number of rows at a time."""
     table = f"{checked_schema(schema)}.audit_log"
     last = await connection.fetchval(f"SELECT max(number) FROM {table}")
@@ -155,7 +157,7 @@ async def pages(connection: Connection, schema: str, *, after: int | None = None
             f"""SELECT {_COLUMNS} FROM {table} WHERE number <= $1::bigint AND {condition}
                 ORDER BY number LIMIT $2::int""",
             last,
-            PAGE,
+            size,
             *values,
         )
         if not rows:

@@ -21,7 +21,7 @@ class Access:
         self._jwts = _jwts(settings)
 
     async def who(self, authorization: str | None, pool: Pool, schema: str) -> Person | Refusal:
-        """By the value of the Authorization header. While the database is away nobody is let in: its error is raised."""
+        """By the value of the Authorization header. While the database is away its error is raised: nobody gets in."""
         if self.is_open:
             return Person(ANYBODY, "SUPER_ADMIN")
         if authorization is None or not authorization.strip():

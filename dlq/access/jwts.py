@@ -1,6 +1,6 @@
 """JWTs: tokens of an issuer that the team has already. Signature, times, audience and issuer are checked by PyJWT.
 
-`exp`, `aud`, `iss` and the person's name must be there. The role comes from a claim: without one of ours nobody gets in.
+`exp`, `aud`, `iss` and the person's name must be there. The role comes from a claim: without one of ours, no access.
 """
 
 from collections.abc import Mapping

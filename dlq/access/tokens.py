@@ -32,6 +32,8 @@ ANONYMOUS = "anonymous"
 """The audit log's word for somebody nobody knows."""
 ANYBODY = "anybody"
 """Whoever reaches a service that was started open."""
+RESERVED = (ANONYMOUS, ANYBODY, "surefoot")
+"""Names that the audit log has for what is no person; the last is what the service does by itself."""
 
 
 class NoSuchToken(SurefootError):
@@ -71,7 +73,7 @@ class Tokens:
         if name is None:
             raise ConfigurationError(
                 f"{person!r} cannot be the name of a person: up to {LONGEST_NAME} characters, none of them invisible, "
-                f"and neither {ANONYMOUS} nor {ANYBODY}."
+                f"and none of {', '.join(RESERVED)}."
             )
         if role not in get_args(Role):
             raise ConfigurationError(f"{role!r} is no role: take one of {', '.join(get_args(Role))}.")
@@ -144,6 +146,6 @@ def checked_name(name: object) -> str | None:
     if not isinstance(name, str):
         return None
     kept = unicodedata.normalize("NFC", name).strip()
-    if not kept or len(kept) > LONGEST_NAME or has_forbidden(kept) or kept.casefold() in (ANONYMOUS, ANYBODY):
+    if not kept or len(kept) > LONGEST_NAME or has_forbidden(kept) or kept.casefold() in RESERVED:
         return None
     return kept

@@ -1,0 +1,100 @@
+"""The admin service as an HTTP app. Deny by default: what declares no role is not served, and needs a token anyway."""
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+from fastapi import APIRouter, FastAPI
+from starlette.requests import Request
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+from dlq.access import Access
+from dlq.http import approval_routes, audit_routes, export_routes, health_routes, job_routes, letter_routes
+from dlq.http.door import Door
+from dlq.http.limits import FewAMinute
+from dlq.http.operation import OPEN, Operation
+from dlq.http.problems import answer_with_problems
+from dlq.http.refusing import Refusals
+from dlq.settings import DlqSettings
+from surefoot.database.connection import create_pool
+from surefoot.database.schema import checked_schema
+from surefoot.errors import ConfigurationError
+from surefoot.events import Catalogue
+from surefoot.http.body_limit import BodyLimit, too_large
+
+MOST_BYTES = 1024 * 1024
+CONNECTIONS = 10
+ROUTERS: tuple[APIRouter, ...] = (
+    letter_routes.router,
+    job_routes.router,
+    approval_routes.router,
+    export_routes.router,
+    audit_routes.router,
+    health_routes.router,
+)
+
+
+def api(url: str, schema: str, settings: DlqSettings, access: Access, catalogue: Catalogue) -> FastAPI:
+    """The application. Its connections are opened when it starts and closed when it ends."""
+    schema = checked_schema(schema)
+
+    @asynccontextmanager
+    async def lifespan(app: FastAPI) -> AsyncIterator[None]:
+        pool = app.state.pool = await create_pool(url, name="surefoot dlq api", size=CONNECTIONS)
+        app.state.refusals = Refusals(pool, schema, FewAMinute(access.settings.refusals_recorded_per_minute))
+        try:
+            yield
+        finally:
+            await pool.close()
+
+    app = FastAPI(
+        title="Surefoot dead letters",
+        summary="Understand, replay and close what consumers gave up on.",
+        version="1",
+        lifespan=lifespan,
+        openapi_url=None,
+        docs_url=None,
+        redoc_url=None,
+        redirect_slashes=False,
+    )
+    app.state.schema, app.state.settings, app.state.catalogue = schema, settings, catalogue
+    for router in ROUTERS:
+        app.router.routes.extend(router.routes)
+    _check(app)
+    app.add_middleware(BodyLimit, refusal=_too_much(app), most_bytes=MOST_BYTES)
+    opened = frozenset(route.path for route in app.routes if isinstance(route, Operation) and route.role is None)
+    app.add_middleware(Door, url=url, schema=schema, access=access, state=app.state, opened=opened)
+    answer_with_problems(app, url)
+    _describe(app)
+    return app
+
+
+def _too_much(app: FastAPI) -> ASGIApp:
+    async def refuse(scope: Scope, receive: Receive, send: Send) -> None:
+        refusals: Refusals = app.state.refusals
+        refused = await refusals.refuse(Request(scope), 413, too_large(MOST_BYTES), reason="too_large")
+        await refused(scope, receive, send)
+
+    return refuse
+
+
+def _check(app: FastAPI) -> None:
+    for route in app.routes:
+        if not isinstance(route, Operation):
+            raise ConfigurationError(f"{route} is no operation with a role that may use it: it is not served.")
+
+
+def _describe(app: FastAPI) -> None:
+    """In the document: whoever may look needs a bearer token, but for what is open."""
+    written = app.openapi
+
+    def described() -> dict[str, Any]:
+        document = written()
+        schemes = document.setdefault("components", {}).setdefault("securitySchemes", {})
+        schemes["bearer"] = {"type": "http", "scheme": "bearer"}
+        for path in document["paths"].values():
+            for operation in path.values():
+                operation["security"] = [] if operation["x-role"] == OPEN else [{"bearer": []}]
+        return document
+
+    app.openapi = described  # type: ignore[method-assign]

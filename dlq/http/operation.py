@@ -1,0 +1,71 @@
+"""An operation of the admin service: it declares the least role that may use it, or it cannot be registered.
+
+The role is checked before anything of the request's body is looked at. It is in the OpenAPI document as `x-role`, so
+that whoever reads the document knows who may do what, and a test can try all of it.
+"""
+
+from collections.abc import Callable, Coroutine
+from typing import Any, get_args
+
+from fastapi import Request, Response
+from fastapi.routing import APIRoute
+
+from dlq.audit import Action
+from dlq.people import Person, Role
+from surefoot.errors import ConfigurationError, SurefootError
+
+PREFIX = "/admin/dlq"
+OPEN = "none"
+"""The `x-role` of what is open to everybody."""
+JSON = "application/json"
+
+
+class WrongRole(SurefootError):
+    def __init__(self, person: Person, needed: Role) -> None:
+        super().__init__(f"{person.name} is {person.role} here, and this needs {needed}: ask somebody who is.")
+
+
+class NotJson(SurefootError):
+    def __init__(self) -> None:
+        super().__init__(f"The body must be JSON, and say so: Content-Type: {JSON}.")
+
+
+def allowed(role: Role, action: Action | None = None) -> dict[str, Any]:
+    """For `openapi_extra`: who may, and what it is called in the audit log."""
+    return {"x-role": role} if action is None else {"x-role": role, "x-action": action}
+
+
+def open_to_all() -> dict[str, Any]:
+    return {"x-role": OPEN}
+
+
+class Operation(APIRoute):
+    def __init__(self, path: str, endpoint: Callable[..., Any], **options: Any) -> None:
+        extra = options.get("openapi_extra") or {}
+        said = extra.get("x-role")
+        if said not in (*get_args(Role), OPEN):
+            raise ConfigurationError(
+                f"{path} declares no role that may use it, and what nobody may use is not served: "
+                'give it openapi_extra=allowed("VIEWER"), or another role.'
+            )
+        self.role: Role | None = None if said == OPEN else said
+        self.action: Action | None = extra.get("x-action")
+        super().__init__(path, endpoint, **options)
+
+    def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
+        handle = super().get_route_handler()
+
+        async def guarded(request: Request) -> Response:
+            if self.role is not None:
+                person: Person = request.state.person
+                if not person.may(self.role):
+                    raise WrongRole(person, self.role)
+            if request.method == "POST" and not _is_json(request):
+                raise NotJson
+            return await handle(request)
+
+        return guarded
+
+
+def _is_json(request: Request) -> bool:
+    return request.headers.get("content-type", "").partition(";")[0].strip().lower() == JSON
