@@ -7,7 +7,6 @@ read past only because it is newer, or of another consumer; a plain condition wo
 full.
 """
 
-from collections.abc import Sequence
 from datetime import datetime
 from uuid import UUID
 
@@ -52,15 +51,9 @@ def groups(schema: str, wanted: Filter, after: tuple[datetime, str] | None, limi
     """The latest to begin first. A group is meant if it has a letter that is."""
     written = Conditions()
     _conditions_of_groups(wanted, written)
-    statuses: Sequence[str] = STATUSES if wanted.status is None else [wanted.status]
     written.texts.append(f"{TOTAL if wanted.status is None else f'g.{wanted.status.lower()}'} > 0")
-    if wanted.names_one_thing or wanted.is_of_a_time or wanted.reason is not None:
-        conditions, values = wanted.where("e", first=len(written.values) + 1)
-        written.values += values
-        written.texts.append(
-            f"""EXISTS (SELECT FROM {schema}.dlq_events e WHERE e.fingerprint = g.fingerprint
-                AND e.status = ANY ('{{{",".join(statuses)}}}') AND {" AND ".join(conditions)})"""
-        )
+    has_one = _has_a_letter(schema, wanted, written)
+    written.texts.append(has_one if wanted.names_one_thing or wanted.is_of_a_time else f"(NOT g.mixed OR {has_one})")
     if after is not None:
         time, text = written.parameter("timestamptz", after[0]), written.parameter("text", after[1])
         written.texts.append(f"(g.first_at, g.fingerprint) < ({time}, {text})")
@@ -69,6 +62,15 @@ def groups(schema: str, wanted: Filter, after: tuple[datetime, str] | None, limi
             ORDER BY g.first_at DESC, g.fingerprint DESC LIMIT {limit}""",
         written.values,
     )
+
+
+def _has_a_letter(schema: str, wanted: Filter, written: Conditions) -> str:
+    statuses = STATUSES if wanted.status is None else (wanted.status,)
+    conditions, values = wanted.where("e", first=len(written.values) + 1)
+    written.values += values
+    where = " AND ".join(conditions) or "true"
+    return f"""EXISTS (SELECT FROM {schema}.dlq_events e
+        WHERE e.fingerprint = g.fingerprint AND e.status = ANY ('{{{",".join(statuses)}}}') AND {where})"""
 
 
 def _is_by_group(wanted: Filter) -> bool:
@@ -87,15 +89,17 @@ def _of_groups(wanted: Filter, first: int) -> Sql:
 
 
 def _conditions_of_groups(wanted: Filter, written: Conditions) -> None:
-    """What a letter has in common with its group."""
+    """What a letter has in common with its group, unless that is mixed: then its letters are looked at themselves."""
     written.equals("g.fingerprint", wanted.fingerprint)
-    written.equals("g.consumer", wanted.consumer)
-    written.is_type("g.event_type", wanted.event_type)
-    written.is_error("g.error_type", wanted.error)
-    if wanted.reason is not None:
-        written.add("{} = ANY (g.reasons)", "text", wanted.reason)
     if wanted.failed_after is not None:
         written.add("g.last_at >= {}", "timestamptz", wanted.failed_after)
+    before = len(written.texts)
+    written.equals("g.consumer", wanted.consumer)
+    written.equals("g.reason", wanted.reason)
+    written.is_type("g.event_type", wanted.event_type)
+    written.is_error("g.error_type", wanted.error)
+    if len(written.texts) > before:
+        written.texts[before:] = [f"(g.mixed OR {' AND '.join(written.texts[before:])})"]
 
 
 def _by_group(schema: str, groups: str, where: str, order: str, limit: int) -> str:

@@ -6,7 +6,7 @@ moment of the commit, and two transactions that change the same groups in any or
 deadlock. In the transaction itself the counts are those from before it.
 """
 
-from sqlalchemy import ARRAY, BigInteger, Column, DateTime, Index, Table, Text, text
+from sqlalchemy import BigInteger, Boolean, Column, DateTime, Index, Integer, Table, Text, text
 
 from surefoot.database.tables.base import declare, metadata
 from surefoot.database.tables.consumers import XID8
@@ -19,7 +19,7 @@ dlq_groups = Table(
     Column("consumer", Text, nullable=False),
     Column("event_type", Text),
     Column("reason", Text, nullable=False, comment="of the latest"),
-    Column("reasons", ARRAY(Text), nullable=False, comment="all that its letters have had"),
+    Column("mixed", Boolean, nullable=False, comment="its letters differ in consumer, type, reason or error"),
     Column("error_type", Text, nullable=False),
     Column("sentence", Text, nullable=False, comment="the latest error"),
     Column("first_at", DateTime(timezone=True), nullable=False, comment="never changes: pages go by it"),
@@ -42,13 +42,14 @@ dlq_group_changes = Table(
     "dlq_group_changes",
     metadata,
     Column("xid", XID8, nullable=False),
+    Column("number", Integer, nullable=False, comment="among those of one statement"),
     Column("fingerprint", Text, nullable=False),
     Column("status", DLQ_STATUS, nullable=False),
     Column("many", BigInteger, nullable=False, comment="so many more letters, or fewer"),
     Column("consumer", Text, nullable=False),
     Column("event_type", Text),
     Column("reason", Text, nullable=False),
-    Column("reasons", ARRAY(Text), nullable=False),
+    Column("mixed", Boolean, nullable=False),
     Column("error_type", Text, nullable=False),
     Column("sentence", Text, nullable=False),
     Column("first_at", DateTime(timezone=True), nullable=False),
@@ -63,13 +64,13 @@ Index("dlq_group_changes_xid", dlq_group_changes.c.xid)
 _NOTE = """
 CREATE FUNCTION {{schema}}.note_{what}_letters() RETURNS trigger LANGUAGE plpgsql AS $function$
 BEGIN
-    INSERT INTO {{schema}}.dlq_group_changes (xid, fingerprint, status, many, consumer, event_type, reason, reasons,
-        error_type, sentence, first_at, last_at)
-    SELECT pg_current_xact_id(), c.fingerprint, c.status, sum(c.many),
+    INSERT INTO {{schema}}.dlq_group_changes (xid, number, fingerprint, status, many, consumer, event_type, reason,
+        mixed, error_type, sentence, first_at, last_at)
+    SELECT pg_current_xact_id(), row_number() OVER (), c.fingerprint, c.status, sum(c.many),
         (array_agg(c.consumer ORDER BY c.failed_at DESC))[1],
         (array_agg(c.event_type ORDER BY c.failed_at DESC))[1],
         (array_agg(c.reason ORDER BY c.failed_at DESC))[1],
-        array_agg(DISTINCT c.reason),
+        count(DISTINCT (c.consumer, c.event_type, c.reason, c.error_type)) > 1,
         (array_agg(c.error_type ORDER BY c.failed_at DESC))[1],
         (array_agg(c.error ORDER BY c.failed_at DESC))[1],
         min(c.first_failed_at), max(c.failed_at)
@@ -82,8 +83,7 @@ $function$
 _WORTH_A_NOTE = """
     HAVING sum(c.many) <> 0
         OR max(c.failed_at) FILTER (WHERE c.many = 1) > max(c.failed_at) FILTER (WHERE c.many = -1)
-        OR array_agg(DISTINCT c.reason) FILTER (WHERE c.many = 1)
-            <> array_agg(DISTINCT c.reason) FILTER (WHERE c.many = -1)"""
+        OR count(DISTINCT (c.consumer, c.event_type, c.reason, c.error_type)) > 1"""
 _NEW = "SELECT n.*, 1 AS many FROM after_it n"
 declare(_NOTE.format(what="new", rows=_NEW, having=""))
 declare(_NOTE.format(what="removed", rows="SELECT o.*, -1 AS many FROM before_it o", having=""))
@@ -104,28 +104,26 @@ CREATE TRIGGER count_removed AFTER DELETE ON {schema}.dlq_events
 declare("""
 CREATE FUNCTION {schema}.count_dead_letters() RETURNS trigger LANGUAGE plpgsql AS $function$
 BEGIN
-    -- The first note of a transaction takes all of them; for the others nothing is left.
+    -- The first statement takes the notes of all; for the others nothing is left.
     WITH notes AS (DELETE FROM {schema}.dlq_group_changes c WHERE c.xid = NEW.xid RETURNING c.*),
     latest AS (
         SELECT DISTINCT ON (n.fingerprint) n.fingerprint, n.consumer, n.event_type, n.reason, n.error_type, n.sentence
         FROM notes n ORDER BY n.fingerprint, n.last_at DESC, n.many DESC),
     counted AS (
         SELECT n.fingerprint, min(n.first_at) AS first_at, max(n.last_at) AS last_at,
+            bool_or(n.mixed) OR count(DISTINCT (n.consumer, n.event_type, n.reason, n.error_type)) > 1 AS mixed,
             coalesce(sum(n.many) FILTER (WHERE n.status = 'OPEN'), 0) AS open,
             coalesce(sum(n.many) FILTER (WHERE n.status = 'REPLAYING'), 0) AS replaying,
             coalesce(sum(n.many) FILTER (WHERE n.status = 'REPLAYED'), 0) AS replayed,
             coalesce(sum(n.many) FILTER (WHERE n.status = 'DISCARD_REQUESTED'), 0) AS discard_requested,
             coalesce(sum(n.many) FILTER (WHERE n.status = 'DISCARDED'), 0) AS discarded,
             coalesce(sum(n.many) FILTER (WHERE n.status = 'SUPERSEDED'), 0) AS superseded
-        FROM notes n GROUP BY n.fingerprint),
-    reasons AS (
-        SELECT n.fingerprint, array_agg(DISTINCT r.reason) AS reasons
-        FROM notes n CROSS JOIN LATERAL unnest(n.reasons) AS r(reason) GROUP BY n.fingerprint)
-    INSERT INTO {schema}.dlq_groups AS g (fingerprint, consumer, event_type, reason, reasons, error_type, sentence,
+        FROM notes n GROUP BY n.fingerprint)
+    INSERT INTO {schema}.dlq_groups AS g (fingerprint, consumer, event_type, reason, mixed, error_type, sentence,
         first_at, last_at, open, replaying, replayed, discard_requested, discarded, superseded)
-    SELECT l.fingerprint, l.consumer, l.event_type, l.reason, r.reasons, l.error_type, l.sentence, c.first_at,
+    SELECT l.fingerprint, l.consumer, l.event_type, l.reason, c.mixed, l.error_type, l.sentence, c.first_at,
         c.last_at, c.open, c.replaying, c.replayed, c.discard_requested, c.discarded, c.superseded
-    FROM latest l JOIN counted c USING (fingerprint) JOIN reasons r USING (fingerprint)
+    FROM latest l JOIN counted c USING (fingerprint)
     ORDER BY l.fingerprint
     ON CONFLICT (fingerprint) DO UPDATE SET
         open = g.open + excluded.open, replaying = g.replaying + excluded.replaying,
@@ -135,13 +133,15 @@ BEGIN
         reason = CASE WHEN excluded.last_at > g.last_at THEN excluded.reason ELSE g.reason END,
         sentence = CASE WHEN excluded.last_at > g.last_at THEN excluded.sentence ELSE g.sentence END,
         last_at = greatest(g.last_at, excluded.last_at),
-        reasons = CASE WHEN excluded.reasons <@ g.reasons THEN g.reasons
-            ELSE (SELECT array_agg(DISTINCT r) FROM unnest(g.reasons || excluded.reasons) r) END;
+        mixed = g.mixed OR excluded.mixed
+            OR (excluded.consumer, excluded.event_type, excluded.reason, excluded.error_type)
+                IS DISTINCT FROM (g.consumer, g.event_type, g.reason, g.error_type);
     RETURN NULL;
 END
 $function$
 """)
 declare("""
 CREATE CONSTRAINT TRIGGER count_dead_letters AFTER INSERT ON {schema}.dlq_group_changes
-    DEFERRABLE INITIALLY DEFERRED FOR EACH ROW EXECUTE FUNCTION {schema}.count_dead_letters()
+    DEFERRABLE INITIALLY DEFERRED FOR EACH ROW WHEN (NEW.number = 1)
+    EXECUTE FUNCTION {schema}.count_dead_letters()
 """)

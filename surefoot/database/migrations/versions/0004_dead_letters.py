@@ -161,7 +161,7 @@ STATEMENTS = [
         consumer TEXT NOT NULL,
         event_type TEXT,
         reason TEXT NOT NULL,
-        reasons TEXT[] NOT NULL,
+        mixed BOOLEAN NOT NULL,
         error_type TEXT NOT NULL,
         sentence TEXT NOT NULL,
         first_at TIMESTAMP WITH TIME ZONE NOT NULL,
@@ -187,7 +187,7 @@ STATEMENTS = [
     COMMENT ON COLUMN {schema}.dlq_groups.reason IS 'of the latest'
     """,
     """
-    COMMENT ON COLUMN {schema}.dlq_groups.reasons IS 'all that its letters have had'
+    COMMENT ON COLUMN {schema}.dlq_groups.mixed IS 'its letters differ in consumer, type, reason or error'
     """,
     """
     COMMENT ON COLUMN {schema}.dlq_groups.sentence IS 'the latest error'
@@ -201,13 +201,14 @@ STATEMENTS = [
     """
     CREATE UNLOGGED TABLE {schema}.dlq_group_changes (
         xid XID8 NOT NULL,
+        number INTEGER NOT NULL,
         fingerprint TEXT NOT NULL,
         status {schema}.dlq_status NOT NULL,
         many BIGINT NOT NULL,
         consumer TEXT NOT NULL,
         event_type TEXT,
         reason TEXT NOT NULL,
-        reasons TEXT[] NOT NULL,
+        mixed BOOLEAN NOT NULL,
         error_type TEXT NOT NULL,
         sentence TEXT NOT NULL,
         first_at TIMESTAMP WITH TIME ZONE NOT NULL,
@@ -219,18 +220,21 @@ STATEMENTS = [
     CREATE INDEX dlq_group_changes_xid ON {schema}.dlq_group_changes (xid)
     """,
     """
+    COMMENT ON COLUMN {schema}.dlq_group_changes.number IS 'among those of one statement'
+    """,
+    """
     COMMENT ON COLUMN {schema}.dlq_group_changes.many IS 'so many more letters, or fewer'
     """,
     """
     CREATE FUNCTION {schema}.note_new_letters() RETURNS trigger LANGUAGE plpgsql AS $function$
     BEGIN
-        INSERT INTO {schema}.dlq_group_changes (xid, fingerprint, status, many, consumer, event_type, reason, reasons,
-            error_type, sentence, first_at, last_at)
-        SELECT pg_current_xact_id(), c.fingerprint, c.status, sum(c.many),
+        INSERT INTO {schema}.dlq_group_changes (xid, number, fingerprint, status, many, consumer, event_type, reason,
+            mixed, error_type, sentence, first_at, last_at)
+        SELECT pg_current_xact_id(), row_number() OVER (), c.fingerprint, c.status, sum(c.many),
             (array_agg(c.consumer ORDER BY c.failed_at DESC))[1],
             (array_agg(c.event_type ORDER BY c.failed_at DESC))[1],
             (array_agg(c.reason ORDER BY c.failed_at DESC))[1],
-            array_agg(DISTINCT c.reason),
+            count(DISTINCT (c.consumer, c.event_type, c.reason, c.error_type)) > 1,
             (array_agg(c.error_type ORDER BY c.failed_at DESC))[1],
             (array_agg(c.error ORDER BY c.failed_at DESC))[1],
             min(c.first_failed_at), max(c.failed_at)
@@ -243,13 +247,13 @@ STATEMENTS = [
     """
     CREATE FUNCTION {schema}.note_removed_letters() RETURNS trigger LANGUAGE plpgsql AS $function$
     BEGIN
-        INSERT INTO {schema}.dlq_group_changes (xid, fingerprint, status, many, consumer, event_type, reason, reasons,
-            error_type, sentence, first_at, last_at)
-        SELECT pg_current_xact_id(), c.fingerprint, c.status, sum(c.many),
+        INSERT INTO {schema}.dlq_group_changes (xid, number, fingerprint, status, many, consumer, event_type, reason,
+            mixed, error_type, sentence, first_at, last_at)
+        SELECT pg_current_xact_id(), row_number() OVER (), c.fingerprint, c.status, sum(c.many),
             (array_agg(c.consumer ORDER BY c.failed_at DESC))[1],
             (array_agg(c.event_type ORDER BY c.failed_at DESC))[1],
             (array_agg(c.reason ORDER BY c.failed_at DESC))[1],
-            array_agg(DISTINCT c.reason),
+            count(DISTINCT (c.consumer, c.event_type, c.reason, c.error_type)) > 1,
             (array_agg(c.error_type ORDER BY c.failed_at DESC))[1],
             (array_agg(c.error ORDER BY c.failed_at DESC))[1],
             min(c.first_failed_at), max(c.failed_at)
@@ -262,13 +266,13 @@ STATEMENTS = [
     """
     CREATE FUNCTION {schema}.note_changed_letters() RETURNS trigger LANGUAGE plpgsql AS $function$
     BEGIN
-        INSERT INTO {schema}.dlq_group_changes (xid, fingerprint, status, many, consumer, event_type, reason, reasons,
-            error_type, sentence, first_at, last_at)
-        SELECT pg_current_xact_id(), c.fingerprint, c.status, sum(c.many),
+        INSERT INTO {schema}.dlq_group_changes (xid, number, fingerprint, status, many, consumer, event_type, reason,
+            mixed, error_type, sentence, first_at, last_at)
+        SELECT pg_current_xact_id(), row_number() OVER (), c.fingerprint, c.status, sum(c.many),
             (array_agg(c.consumer ORDER BY c.failed_at DESC))[1],
             (array_agg(c.event_type ORDER BY c.failed_at DESC))[1],
             (array_agg(c.reason ORDER BY c.failed_at DESC))[1],
-            array_agg(DISTINCT c.reason),
+            count(DISTINCT (c.consumer, c.event_type, c.reason, c.error_type)) > 1,
             (array_agg(c.error_type ORDER BY c.failed_at DESC))[1],
             (array_agg(c.error ORDER BY c.failed_at DESC))[1],
             min(c.first_failed_at), max(c.failed_at)
@@ -276,8 +280,7 @@ STATEMENTS = [
         GROUP BY c.fingerprint, c.status
         HAVING sum(c.many) <> 0
             OR max(c.failed_at) FILTER (WHERE c.many = 1) > max(c.failed_at) FILTER (WHERE c.many = -1)
-            OR array_agg(DISTINCT c.reason) FILTER (WHERE c.many = 1)
-                <> array_agg(DISTINCT c.reason) FILTER (WHERE c.many = -1);
+            OR count(DISTINCT (c.consumer, c.event_type, c.reason, c.error_type)) > 1;
         RETURN NULL;
     END
     $function$
@@ -298,28 +301,26 @@ STATEMENTS = [
     """
     CREATE FUNCTION {schema}.count_dead_letters() RETURNS trigger LANGUAGE plpgsql AS $function$
     BEGIN
-        -- The first note of a transaction takes all of them; for the others nothing is left.
+        -- The first statement takes the notes of all; for the others nothing is left.
         WITH notes AS (DELETE FROM {schema}.dlq_group_changes c WHERE c.xid = NEW.xid RETURNING c.*),
         latest AS (
             SELECT DISTINCT ON (n.fingerprint) n.fingerprint, n.consumer, n.event_type, n.reason, n.error_type, n.sentence
             FROM notes n ORDER BY n.fingerprint, n.last_at DESC, n.many DESC),
         counted AS (
             SELECT n.fingerprint, min(n.first_at) AS first_at, max(n.last_at) AS last_at,
+                bool_or(n.mixed) OR count(DISTINCT (n.consumer, n.event_type, n.reason, n.error_type)) > 1 AS mixed,
                 coalesce(sum(n.many) FILTER (WHERE n.status = 'OPEN'), 0) AS open,
                 coalesce(sum(n.many) FILTER (WHERE n.status = 'REPLAYING'), 0) AS replaying,
                 coalesce(sum(n.many) FILTER (WHERE n.status = 'REPLAYED'), 0) AS replayed,
                 coalesce(sum(n.many) FILTER (WHERE n.status = 'DISCARD_REQUESTED'), 0) AS discard_requested,
                 coalesce(sum(n.many) FILTER (WHERE n.status = 'DISCARDED'), 0) AS discarded,
                 coalesce(sum(n.many) FILTER (WHERE n.status = 'SUPERSEDED'), 0) AS superseded
-            FROM notes n GROUP BY n.fingerprint),
-        reasons AS (
-            SELECT n.fingerprint, array_agg(DISTINCT r.reason) AS reasons
-            FROM notes n CROSS JOIN LATERAL unnest(n.reasons) AS r(reason) GROUP BY n.fingerprint)
-        INSERT INTO {schema}.dlq_groups AS g (fingerprint, consumer, event_type, reason, reasons, error_type, sentence,
+            FROM notes n GROUP BY n.fingerprint)
+        INSERT INTO {schema}.dlq_groups AS g (fingerprint, consumer, event_type, reason, mixed, error_type, sentence,
             first_at, last_at, open, replaying, replayed, discard_requested, discarded, superseded)
-        SELECT l.fingerprint, l.consumer, l.event_type, l.reason, r.reasons, l.error_type, l.sentence, c.first_at,
+        SELECT l.fingerprint, l.consumer, l.event_type, l.reason, c.mixed, l.error_type, l.sentence, c.first_at,
             c.last_at, c.open, c.replaying, c.replayed, c.discard_requested, c.discarded, c.superseded
-        FROM latest l JOIN counted c USING (fingerprint) JOIN reasons r USING (fingerprint)
+        FROM latest l JOIN counted c USING (fingerprint)
         ORDER BY l.fingerprint
         ON CONFLICT (fingerprint) DO UPDATE SET
             open = g.open + excluded.open, replaying = g.replaying + excluded.replaying,
@@ -329,15 +330,17 @@ STATEMENTS = [
             reason = CASE WHEN excluded.last_at > g.last_at THEN excluded.reason ELSE g.reason END,
             sentence = CASE WHEN excluded.last_at > g.last_at THEN excluded.sentence ELSE g.sentence END,
             last_at = greatest(g.last_at, excluded.last_at),
-            reasons = CASE WHEN excluded.reasons <@ g.reasons THEN g.reasons
-                ELSE (SELECT array_agg(DISTINCT r) FROM unnest(g.reasons || excluded.reasons) r) END;
+            mixed = g.mixed OR excluded.mixed
+                OR (excluded.consumer, excluded.event_type, excluded.reason, excluded.error_type)
+                    IS DISTINCT FROM (g.consumer, g.event_type, g.reason, g.error_type);
         RETURN NULL;
     END
     $function$
     """,
     """
     CREATE CONSTRAINT TRIGGER count_dead_letters AFTER INSERT ON {schema}.dlq_group_changes
-        DEFERRABLE INITIALLY DEFERRED FOR EACH ROW EXECUTE FUNCTION {schema}.count_dead_letters()
+        DEFERRABLE INITIALLY DEFERRED FOR EACH ROW WHEN (NEW.number = 1)
+        EXECUTE FUNCTION {schema}.count_dead_letters()
     """,
 ]
 
