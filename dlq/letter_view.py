@@ -26,7 +26,7 @@ class Found:
 
     @classmethod
     def of(cls, row: Row) -> "Found":
-        return cls(line_of(row), row, _decoded(row["headers"]), row["value"])
+        return cls(line_of(row), row, decoded_headers(row["headers"]), row["value"])
 
 
 def as_view(kind: type[V], row: Row) -> V:
@@ -87,7 +87,7 @@ def revealed(found: Found) -> Revealed:
     )
 
 
-def _decoded(headers: str) -> Headers:
+def decoded_headers(headers: str) -> Headers:
     return tuple((name, None if value is None else base64.b64decode(value)) for name, value in orjson.loads(headers))
 
 
