@@ -10,13 +10,12 @@ from fastapi.responses import StreamingResponse
 
 from dlq import page_sql
 from dlq.audit import Act, record
+from dlq.export import COLUMNS, MEDIA_TYPE, Format, beginning, lines
 from dlq.filters import Filter
-from dlq.http.exporting import COLUMNS, MEDIA_TYPE, Format, beginning, lines
 from dlq.http.models import AskedExport
 from dlq.http.operation import PREFIX, Operation, allowed
 from dlq.http.problems import READ_PROBLEMS
 from dlq.http.reading import READ_ONLY
-from dlq.letter_view import Found
 from dlq.people import Person
 from surefoot.database.connection import Pool
 
@@ -62,10 +61,10 @@ async def _file(state: Any, wanted: Filter, kind: Format) -> AsyncIterator[bytes
         statement, values = page_sql.events(state.schema, wanted, place, AT_ONCE, COLUMNS)
         async with pool.acquire() as connection, connection.transaction():
             await connection.execute(READ_ONLY)
-            found = [Found.of(row) for row in await connection.fetch(statement, *values)]
+            found = await connection.fetch(statement, *values)
         for line in lines(found, kind, state.catalogue):
             yield line
         if len(found) < AT_ONCE:
             return
-        last = found[-1].line
-        place = (last.failed_at, last.id) if wanted.is_of_a_time else last.id
+        last = found[-1]
+        place = (last["failed_at"], last["id"]) if wanted.is_of_a_time else last["id"]
