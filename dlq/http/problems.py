@@ -100,10 +100,12 @@ def answer_with_problems(app: FastAPI, url: str) -> None:
         headers = None if error.headers is None else dict(error.headers)
         return await refusals().refuse(request, error.status_code, sentence, reason="http", headers=headers)
 
-    async def database(_: Request, error: Exception) -> JSONResponse:
+    async def database(request: Request, error: Exception) -> JSONResponse:
         ours = error if isinstance(error, SurefootError) else explain(error, url)
         log.warning("the admin service has no answer from its database", error=str(ours))
-        return problem(503, str(ours), {"Retry-After": "1"} if is_outage(error) else None)
+        # Where the database is, is told to those who are known.
+        told = str(ours) if hasattr(request.state, "person") else "The database does not answer: the log says more."
+        return problem(503, told, {"Retry-After": "1"} if is_outage(error) else None)
 
     async def broken(_: Request, error: Exception) -> JSONResponse:
         # It is raised again behind this answer, and logged by the server with its traceback.
