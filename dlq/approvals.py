@@ -1,6 +1,6 @@
 """Discards that take two people: one asks, another approves exactly that set, in time; a job carries it out.
 
-Each verb runs in its caller's transaction (`dlq.deciding`) and records itself. While a request waits, its dead letters
+Each verb runs in its caller's transaction and records itself. While a request waits, its dead letters
 are nobody else's. Times are the database's.
 """
 

@@ -1,34 +1,10 @@
-"""The transaction of one decision, and what is asked of whoever decides.
+"""What is asked of whoever decides about dead letters: the role for it, and a reason."""
 
-What is declined is undone and recorded, in a transaction of its own.
-"""
-
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
-
-from dlq.audit import Act, Action, record
-from dlq.errors import Declined, InvalidRequest, NotAllowed
+from dlq.errors import InvalidRequest, NotAllowed
 from dlq.people import Person, Role
 from surefoot.consumer.dead_letter import printable
-from surefoot.database.connection import Connection
-from surefoot.testing.failpoints import failpoint
 
 MAX_REASON = 2000
-
-
-@asynccontextmanager
-async def decision(
-    connection: Connection, schema: str, person: Person, action: Action, about: str
-) -> AsyncIterator[None]:
-    """Run a verb of `Jobs` or `Approvals` in here: it records what it did; this records what it declined to do."""
-    try:
-        async with connection.transaction():
-            yield
-    except Declined as declined:
-        async with connection.transaction():
-            await record(connection, schema, Act(person.name, action, "refused", about, str(declined)))
-        raise
-    await failpoint("dlq.job.created")
 
 
 def require(person: Person, role: Role) -> None:

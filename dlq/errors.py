@@ -1,7 +1,7 @@
 """What the dead-letter room declines to do, each with a sentence: what is wrong, and what to do about it.
 
 A verb (of `Jobs`, of `Approvals`) runs in its caller's transaction and raises one of these: then nothing of it is
-done. That it was tried is recorded by `dlq.deciding`, in a transaction of its own.
+done. That it was tried is recorded by the caller, in a transaction of its own.
 """
 
 from surefoot.errors import SurefootError
