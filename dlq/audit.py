@@ -132,11 +132,12 @@ async def examine(
     *,
     head: tuple[int, str] | None = None,
     progress: Callable[[int], None] = lambda _: None,
+    size: int = PAGE,
 ) -> Examined:
     """Look through the log page by page, while others may add to it; `progress` hears how many rows a page had."""
     chain = Chain(None if head is None else (head[0], bytes.fromhex(head[1])))
     last: AuditRow | None = None
-    async for page in pages(connection, schema):
+    async for page in pages(connection, schema, size=size):
         for row in page:
             chain.follow(row)
         last = page[-1]

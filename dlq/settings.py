@@ -45,7 +45,7 @@ class DlqSettings(BaseSettings):
     )
     alert_shape: Shape = Field("json", description="What is posted: json, or slack for a text in a channel.")
     report_directory: Path | None = Field(
-        None, description="Where the weekly reports are written, one file for each consumer and week."
+        None, description="Where the weekly report is written, one file for each week."
     )
 
     @field_validator("alert_webhook")

@@ -10,5 +10,6 @@ dlq_told = Table(
     Column("code", Text, nullable=False, comment="the alert"),
     Column("subject", Text, nullable=False, comment="what it was about: a consumer"),
     Column("told_at", DateTime(timezone=True), nullable=False, server_default=text("now()")),
+    Column("up_to", DateTime(timezone=True), comment="letters that died before this were among those told of"),
     PrimaryKeyConstraint("code", "subject", name="dlq_told_pkey"),
 )

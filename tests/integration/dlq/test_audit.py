@@ -278,14 +278,14 @@ async def test_the_seal_does_not_depend_on_the_session(database_url: str, connec
     assert await found(connection) == []
 
 
-async def test_pages_fit_together(connection: Connection, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(audit, "PAGE", 3)
+async def test_pages_fit_together(connection: Connection) -> None:
     await record_many(connection, 10)
     seen: list[int] = []
-    assert (await audit.examine(connection, SCHEMA, progress=seen.append)).findings == []
+    assert (await audit.examine(connection, SCHEMA, progress=seen.append, size=3)).findings == []
     assert seen == [3, 3, 3, 1]
     await without_guard(connection, "UPDATE surefoot.audit_log SET person = 'eve' WHERE number IN (3, 4, 9)")
-    assert await found(connection) == [Finding("changed", 3, 4), Finding("changed", 9, 9)]
+    examined = await audit.examine(connection, SCHEMA, size=3)
+    assert examined.findings == [Finding("changed", 3, 4), Finding("changed", 9, 9)]
 
 
 async def seal_anew(connection: Connection, number: int, statement: str, *, to_the_end: bool = False) -> None:

@@ -172,6 +172,7 @@ STATEMENTS = [
         code TEXT NOT NULL,
         subject TEXT NOT NULL,
         told_at TIMESTAMP WITH TIME ZONE DEFAULT now() NOT NULL,
+        up_to TIMESTAMP WITH TIME ZONE,
         CONSTRAINT dlq_told_pkey PRIMARY KEY (code, subject)
     )
     """,
@@ -180,6 +181,9 @@ STATEMENTS = [
     """,
     """
     COMMENT ON COLUMN {schema}.dlq_told.subject IS 'what it was about: a consumer'
+    """,
+    """
+    COMMENT ON COLUMN {schema}.dlq_told.up_to IS 'letters that died before this were among those told of'
     """,
     """
     CREATE TABLE {schema}.audit_log (
