@@ -70,7 +70,9 @@ class Ground:
 
     async def refused(self) -> list[tuple[str, str, str]]:
         """Person, action and what it was about, of everything that was refused."""
-        return [(person, action, about) for person, action, outcome, about in await self.audit() if outcome == "refused"]
+        return [
+            (person, action, about) for person, action, outcome, about in await self.audit() if outcome == "refused"
+        ]
 
     async def statuses(self) -> list[str]:
         rows = await self.connection.fetch("SELECT status::text FROM surefoot.dlq_events ORDER BY id")

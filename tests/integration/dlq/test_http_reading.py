@@ -111,7 +111,9 @@ async def test_reads_cannot_write(ground: Ground) -> None:
            CREATE VIEW surefoot.dlq_groups AS SELECT (jsonb_populate_record(NULL::surefoot.kept_groups,
                jsonb_build_object('fingerprint', public.write(), 'open', 1))).*"""
     )
-    assert_problem(await ground.get("vera", "/groups?status=OPEN"), 503, "cannot execute INSERT in a read-only transaction")
+    assert_problem(
+        await ground.get("vera", "/groups?status=OPEN"), 503, "cannot execute INSERT in a read-only transaction"
+    )
     assert await ground.connection.fetchval("SELECT count(*) FROM written") == 0
 
 
