@@ -273,7 +273,8 @@ class ParkedBatches:
         """A replay is one attempt: an operator is waiting for the answer."""
         rest = None if permanent or replayed else self._consumer.retry.rest(attempts, random.random())
         reason: DeadReason = "permanent" if permanent else "out_of_attempts"
-        diagnosis = diagnose(error, reason, consumer=self._consumer.name, event_type=reading.event.type)
+        event = reading.event
+        diagnosis = diagnose(error, reason, consumer=self._consumer.name, event_type=event.type, data=event.data)
         return Verdict(diagnosis, None if rest is None else rest.total_seconds())
 
     def _tell_done(self, position: Position, drained: Drained) -> None:

@@ -11,7 +11,7 @@ from dlq.errors import Declined
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MICROSECOND = timedelta(microseconds=1)
-_TIMED = re.compile(r"(-?[0-9]{1,17})_([^\x00]{1,200})", re.ASCII | re.DOTALL)
+_TIMED = re.compile(r"(-?[0-9]{1,18})_([^\x00]{1,200})", re.ASCII | re.DOTALL)
 
 
 class BadCursor(Declined):

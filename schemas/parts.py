@@ -4,7 +4,7 @@ from typing import Annotated
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from surefoot.events import Money
+from surefoot.events import Money, Personal
 
 OrderId = Annotated[str, Field(min_length=1, max_length=64)]
 ReturnId = Annotated[str, Field(min_length=1, max_length=64)]
@@ -35,8 +35,8 @@ class StockLine(Part):
 
 
 class Address(Part):
-    name: str = Field(min_length=1, max_length=200)
-    street: str = Field(min_length=1, max_length=200)
-    postal_code: str = Field(max_length=20)
-    city: str = Field(min_length=1, max_length=100)
+    name: Annotated[str, Personal] = Field(min_length=1, max_length=200)
+    street: Annotated[str, Personal] = Field(min_length=1, max_length=200)
+    postal_code: Annotated[str, Personal] = Field(max_length=20)
+    city: Annotated[str, Personal] = Field(min_length=1, max_length=100)
     country: str = Field(pattern="^[A-Z]{2}$", description="ISO 3166-1 alpha-2.")

@@ -20,6 +20,8 @@ import orjson
 import surefoot
 from surefoot.errors import words_of
 from surefoot.events.envelope import BadRecordReason
+from surefoot.events.event_type import EventData
+from surefoot.events.masking import personal_texts, without
 from surefoot.events.text import format_time, has_forbidden
 from surefoot.log.partitioner import key_hash
 from surefoot.log.port import StoredRecord
@@ -69,13 +71,22 @@ class Dead:
     held: bool
 
 
-def diagnose(error: BaseException, reason: DeadReason, *, consumer: str, event_type: str | None) -> Diagnosis:
+def diagnose(
+    error: BaseException,
+    reason: DeadReason,
+    *,
+    consumer: str,
+    event_type: str | None,
+    data: EventData | None = None,
+) -> Diagnosis:
+    """`data` are what the handler was given: what is personal in them is left out where the error quotes it."""
+    personal = [] if data is None else personal_texts(data)
     name = f"{type(error).__module__}.{type(error).__qualname__}".removeprefix("builtins.")
-    stack = _stack(error)
+    stack = without(_stack(error), personal)
     return Diagnosis(
         reason=reason,
         error_type=name,
-        error=printable(words_of(error) or name, MAX_ERROR),
+        error=printable(without(words_of(error) or name, personal), MAX_ERROR),
         stack=printable(stack[-MAX_STACK:], MAX_STACK),
         fingerprint=fingerprint(name, _handler_frame(error.__traceback__), consumer, event_type or ""),
     )

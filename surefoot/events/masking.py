@@ -4,18 +4,19 @@ What is shown must be known to be harmless. So a type that nobody declared, a me
 value of another kind than was declared are masked as well: dead letters are often just such events.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from typing import Any
 
 import orjson
 
 from surefoot.events.catalogue import Catalogue
-from surefoot.events.event_type import EventType
+from surefoot.events.event_type import EventData, EventType, declaration_of
 from surefoot.events.json_text import is_nested_deeper
-from surefoot.events.personal import is_personal
+from surefoot.events.personal import MARK, is_personal
 
 MASK = "•••"
+MIN_TEXT = 3
 MAX_DEPTH = 100
 """Data nested deeper than this are nobody's contract, and not shown."""
 
@@ -31,6 +32,28 @@ def masked(data: bytes, event_type: str | None, version: int | None, catalogue: 
     value = json_of(data)
     known = [each for each in catalogue if each.name == event_type and version in (None, each.version)]
     return _Masked([_schema(each) for each in known]).value(value) if known else all_masked(value)
+
+
+def declares_personal(event_type: str, catalogue: Catalogue) -> bool:
+    return any(each.name == event_type and _has_marks(each) for each in catalogue)
+
+
+def personal_texts(data: EventData) -> list[str]:
+    """What in these data is about a person, the longest first. Of declared data; too short a text is left out, because
+    it would be found everywhere."""
+    declared = declaration_of(type(data))
+    if declared is None or not _has_marks(declared):
+        return []
+    plain = data.model_dump(mode="json", by_alias=True, warnings=False)
+    shown = _Masked([_schema(declared)]).value(plain)
+    return sorted({text for text in _hidden(plain, shown) if len(text) >= MIN_TEXT}, key=len, reverse=True)
+
+
+def without(text: str, personal: Iterable[str]) -> str:
+    """A text that may quote data, such as an error's, without what is about a person in them."""
+    for each in personal:
+        text = text.replace(each, MASK)
+    return text
 
 
 def json_of(data: bytes) -> Any:
@@ -49,6 +72,23 @@ def all_masked(value: Any) -> Any:
     if isinstance(value, list):
         return [all_masked(each) for each in value]
     return None if value is None else MASK
+
+
+def _hidden(plain: Any, shown: Any) -> Iterator[str]:
+    """The values in place of which something else is shown."""
+    if isinstance(plain, dict):
+        for name, each in plain.items():
+            yield from _hidden(each, shown[name] if isinstance(shown, dict) else MASK)
+    elif isinstance(plain, list):
+        for at, each in enumerate(plain):
+            yield from _hidden(each, shown[at] if isinstance(shown, list) else MASK)
+    elif plain is not None and not isinstance(plain, bool) and shown == MASK:
+        yield str(plain)
+
+
+@lru_cache(maxsize=1024)
+def _has_marks(event_type: EventType[Any]) -> bool:
+    return f'"{MARK}":true'.encode() in orjson.dumps(_schema(event_type))
 
 
 @lru_cache(maxsize=1024)

@@ -93,7 +93,7 @@ class Handling:
             attempt=command.attempt,
             consumer=self._consumer.name,
             reason=reason,
-            error=diagnose(error, reason, consumer=self._consumer.name, event_type=one.type).error,
+            error=diagnose(error, reason, consumer=self._consumer.name, event_type=one.type, data=one.event.data).error,
         )
         self.published.append(read_back(new_event(told, caused_by=one.event)))
 
