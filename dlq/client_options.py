@@ -10,6 +10,7 @@ from typing import Annotated, Any
 import typer
 
 from dlq.client import DEFAULT_URL, Client
+from dlq.deciding import MAX_REASON
 from surefoot.errors import ConfigurationError
 
 Url = Annotated[
@@ -56,7 +57,6 @@ _FILTER: dict[str, tuple[str, str]] = {
 _TIMES = ("failed_after", "failed_before")
 _AGO = re.compile(r"(\d{1,6})([smhd])")
 _UNITS = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days"}
-_LONGEST_REASON = 2_000
 
 
 def connected(url: str, token: str | None) -> Client:
@@ -110,8 +110,8 @@ def meant(ids: list[str] | None, wanted: dict[str, str]) -> dict[str, Any]:
 def checked_reason(reason: str) -> str:
     if not reason.strip():
         raise ConfigurationError("Say why, with --reason: it is kept in the audit log, for whoever asks later.")
-    if len(reason) > _LONGEST_REASON:
-        raise ConfigurationError(f"--reason has {len(reason)} characters: say it in {_LONGEST_REASON} or fewer.")
+    if len(reason) > MAX_REASON:
+        raise ConfigurationError(f"--reason has {len(reason)} characters: say it in {MAX_REASON} or fewer.")
     return reason.strip()
 
 

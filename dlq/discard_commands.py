@@ -17,7 +17,7 @@ from dlq.client_options import (
     filtered,
     meant,
 )
-from dlq.following import Follow, told_or_followed
+from dlq.following import Follow, followed
 from dlq.job_views import ApprovalStatus, ApprovalView
 from dlq.jobs_shown import print_approval, print_approvals
 from dlq.json_shown import print_json
@@ -83,7 +83,7 @@ def approvals(
     elif found:
         print_approvals([as_view(ApprovalView, one) for one in found])
     else:
-        console.print("Nothing waits for approval." if wanted == "WAITING" else "There is no such request.")
+        console.print("Nothing waits for approval." if wanted == "WAITING" else "There is no request to discard anything.")
 
 
 @app.command()
@@ -116,10 +116,12 @@ def approve(
     body = {"set_hash": set_hash.strip(), "reason": checked_reason(reason)}
     with connected(url, token) as client:
         answer = client.post(path_to("approvals", request_id, "approve"), body)
-        if answer.get("job_id") is None:
+        job_id = answer.get("job_id")
+        is_followed = follow and job_id is not None
+        if not (is_followed and as_json):
             _print(answer, as_json)
-        else:
-            told_or_followed(client, answer, follow=follow, as_json=as_json)
+        if is_followed:
+            followed(client, str(job_id), as_json=as_json)
 
 
 @app.command()

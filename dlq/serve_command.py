@@ -1,8 +1,9 @@
-"""`surefoot dlq serve`: the dead-letter service, until stopped. Intake, answers, jobs, housekeeping and the admin API."""
+"""`surefoot dlq serve`: the dead-letter service, until stopped. Intake, answers, jobs, housekeeping, the admin API."""
 
 import asyncio
 import socket
 import sys
+from dataclasses import dataclass
 from typing import Annotated
 
 import structlog
@@ -52,30 +53,37 @@ def serve(
         serve_metrics(metrics_port)
     remedy = "Choose another --port or --host; 0 takes a free port."
     with listening(host, port, refusal="Dead letters cannot be served", remedy=remedy) as listener:
-        running.run(_serve(url, kafka, checked_schema(schema), listener, types, open_=open_))
+        running.run(_serve(url, kafka, checked_schema(schema), Served(listener, host, open_), types))
     typer.echo("The dead-letter service has stopped; others go on with its jobs.")
 
 
-async def _serve(
-    url: str, kafka: str | None, schema: str, listener: socket.socket, catalogue: Catalogue, *, open_: bool
-) -> None:
+@dataclass(frozen=True, slots=True)
+class Served:
+    """Where it is served, and whether to whoever comes."""
+
+    listener: socket.socket
+    host: str
+    is_open: bool
+
+
+async def _serve(url: str, kafka: str | None, schema: str, at: Served, catalogue: Catalogue) -> None:
     # FastAPI takes its time to load; the other commands go without.
-    from dlq.access import AccessSettings
-    from dlq.http import api
+    from dlq.access import AccessSettings, check_access
+    from dlq.http.app import api
     from dlq.runtime import DlqRuntime
     from dlq.settings import DlqSettings
     from surefoot.http.server import HttpService
 
     await check_version(url, schema)
     settings = DlqSettings(db_schema=schema)
+    access = await check_access(url, schema, AccessSettings(), host=at.host, open_=at.is_open)
     collect_rarely()
     async with event_log(kafka, url, schema) as its_log:
-        app = await api(url, schema, settings, AccessSettings(), catalogue)
-        http = HttpService(app, listener)
+        http = HttpService(api(url, schema, settings, access, catalogue), at.listener)
         runtime = DlqRuntime(url, its_log, settings)
         where = kafka or "the Postgres log of this database"
-        log.info("dead-letter service starts", database=shown_url(url), log=where, open=open_)
-        typer.echo(f"Dead letters are at {url_of(listener)}/admin/dlq/groups (Ctrl-C stops it)")
+        log.info("dead-letter service starts", database=shown_url(url), log=where, open=at.is_open)
+        typer.echo(f"Dead letters are at {url_of(at.listener)}/admin/dlq/groups (Ctrl-C stops it)")
         sys.stdout.flush()
         await running.serve(Together(http, runtime))
     if not http.has_started:

@@ -41,7 +41,7 @@ class Platform:
         self.running: dict[str, Child] = {}
         self._directory = directory
         self._kafka = kafka
-        self.provider_port = _free_port()
+        self.provider_port = free_port()
         self._environment = {
             "SUREFOOT_PAYMENT_PROVIDER_URL": f"http://127.0.0.1:{self.provider_port}",
             **(environment or {}),
@@ -55,6 +55,11 @@ class Platform:
             "shop": ("services", "run", *OTHERS, *where, *log),
             "orchestrator": ("orchestrate", *where, *log),
         }
+
+    def serve_dead_letters(self, port: int) -> None:
+        """Run the dead-letter service, too. It lets nobody in without a token: make one before it is started."""
+        log = ("--kafka", self._kafka) if self._kafka else ()
+        self.commands["dlq"] = ("dlq", "serve", "--port", str(port), "--database", self.url, *log)
 
     async def prepare(self) -> None:
         """Tables and topics. Doing it again changes nothing."""
@@ -86,7 +91,7 @@ class Platform:
         return self._directory / f"{name}.log"
 
 
-def _free_port() -> int:
+def free_port() -> int:
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         return int(taken.getsockname()[1])

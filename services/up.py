@@ -14,6 +14,7 @@ from rich.console import Console
 from services.buyers.buyers import Buyers
 from services.buyers.wishes import stock
 from services.children import Child
+from services.local_token import local_token
 from services.platform import Platform
 from surefoot.commands.listening import listening
 from surefoot.commands.running import run
@@ -44,15 +45,17 @@ def up(
     relays: Annotated[int, typer.Option(min=1, max=8, help="How many relays to run.")] = 1,
     port: Annotated[int, typer.Option(min=1, max=65534, help="Where the shop's front doors are served.")] = 8000,
     sagas_port: Annotated[int, typer.Option(min=1, max=65534, help="Where the sagas are served.")] = 8080,
+    dlq_port: Annotated[int, typer.Option(min=1, max=65534, help="Where the dead letters are served.")] = 8090,
 ) -> None:
-    """Run the platform on an embedded PostgreSQL until Ctrl-C: relay, orchestrator, the reference services and their
-    front doors, a simulated payment provider. What is in it is still there the next time.
+    """Run the platform on an embedded PostgreSQL until Ctrl-C: relay, orchestrator, dead-letter service, the reference
+    services and their front doors, a simulated payment provider. What is in it is still there the next time.
 
     Exit codes: 0 stopped, 2 a port is taken, or the database or a process cannot be started.
     """
     ports = {
         "doors": Port(port, "The shop's front doors cannot be opened", "Choose another port with --port."),
         "sagas": Port(sagas_port, "The sagas cannot be served", "Choose another port with --sagas-port."),
+        "dlq": Port(dlq_port, "The dead letters cannot be served", "Choose another port with --dlq-port."),
     }
     refused: list[str] = []
     try:
@@ -87,7 +90,8 @@ async def _serve(url: str, directory: Path, relays: int, ports: Mapping[str, Por
         platform.commands[f"relay-{number}"] = platform.commands["relay"]
     platform.commands["doors"] = ("services", "doors", "--port", str(ports["doors"].number), *where)
     platform.commands["sagas"] = ("saga", "serve", "--port", str(ports["sagas"].number), *where)
-    _say(url, directory, ports)
+    platform.serve_dead_letters(ports["dlq"].number)
+    _say(url, directory, await local_token(url, directory), ports)
     provider = Port(
         platform.provider_port, "The provider cannot be served", "Start again: another port is chosen then."
     )
@@ -111,15 +115,19 @@ async def _open_shop(platform: Platform) -> None:
         await buyers.close()
 
 
-def _say(url: str, directory: Path, ports: Mapping[str, Port]) -> None:
+def _say(url: str, directory: Path, token: Path, ports: Mapping[str, Port]) -> None:
+    dlq = f"http://{HOST}:{ports['dlq'].number}"
     console.print("[bold green]Surefoot is up.[/] Ctrl-C stops it.\n")
     console.print(f"  database     {url}", markup=False)
     console.print(f"  the shop     http://{HOST}:{ports['doors'].number}/checkout/sessions", markup=False)
     console.print(f"  its sagas    http://{HOST}:{ports['sagas'].number}/sagas (and /docs)", markup=False)
+    console.print(f"  dead letters {dlq}/admin/dlq/groups", markup=False)
     console.print(f"  logs         {directory}/*.log", markup=False)
     console.print("\nIn another terminal:\n")
     console.print(f"  export SUREFOOT_DATABASE='{url}'", markup=False)
+    console.print(f"  export SUREFOOT_DLQ_URL={dlq} SUREFOOT_DLQ_TOKEN=$(cat '{token}')", markup=False)
     console.print("  surefoot doctor\n  surefoot saga list\n  surefoot tail order.events", markup=False)
+    console.print("  surefoot dlq groups", markup=False)
     console.print("  surefoot outbox list\n  surefoot services check", markup=False)
 
 

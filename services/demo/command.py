@@ -1,8 +1,9 @@
-"""`surefoot demo`: the main job, on this machine alone, in two acts and about two minutes.
+"""`surefoot demo`: the main job, on this machine alone, in three acts and about three minutes.
 
 First act: services commit rows with events, relays publish them, consumers act on them; a relay and a consumer are
 killed on the way, and one event cannot be handled. A reader prints what arrives. At the end Postgres's own commit order
-is compared with what lies in the log, and the effects are counted. Second act: sagas (`services.demo.sagas`).
+is compared with what lies in the log, and the effects are counted. Second act: sagas (`services.demo.sagas`). Third
+act: a bad deploy, and what an operator does about it (`services.demo.dead_letters`).
 """
 
 import asyncio
@@ -21,6 +22,7 @@ from sqlalchemy.ext.asyncio import create_async_engine
 
 from schemas import catalogue
 from services import children
+from services.demo import dead_letters
 from services.demo.outcome import Outcome
 from services.demo.sagas import play, show
 from services.demo.shop import Shop
@@ -70,9 +72,11 @@ def demo(
     sagas: Annotated[
         int, typer.Option(min=0, max=100_000, help="Second act: orders that buyers place. 0 leaves it out.")
     ] = 300,
+    letters: Annotated[bool, typer.Option(help="Third act: dead letters. --no-letters leaves it out.")] = True,
 ) -> None:
-    """Watch events flow, then sagas, on an embedded database: nothing is lost, doubled or out of order, and money and
-    stock add up. Ends by itself; the exit code is 0 if all of it held."""
+    """Watch events flow, then sagas, then a bad deploy that is mended, on an embedded database: nothing is lost,
+    doubled or out of order, money and stock add up, and every event is accounted for. Ends by itself; the exit code is
+    0 if all of it held."""
     directory = Path(tempfile.mkdtemp(prefix="surefoot-demo-"))
     directory.chmod(0o755)  # Postgres will not run as root, and the user it runs as has to get in
     server = EmbeddedPostgres(directory, options={"track_commit_timestamp": "on", "max_connections": "300"})
@@ -84,6 +88,9 @@ def demo(
         if sagas:
             console.rule("Second act: sagas")
             well = run(_second_act(url, directory, sagas)) and well
+        if letters:
+            console.rule("Third act: dead letters")
+            well = run(_third_act(url, directory)) and well
     finally:
         server.stop()
         shutil.rmtree(directory, ignore_errors=True)
@@ -91,13 +98,23 @@ def demo(
 
 
 async def _second_act(url: str, directory: Path, orders: int) -> bool:
-    """In a database of its own: nothing of the first act is in its books."""
-    connection = await connect(url, name="surefoot demo")
-    await connection.execute("CREATE DATABASE sagas")
-    await connection.close()
-    ended = await play(url.rpartition("/")[0] + "/sagas", directory, orders, console)
+    ended = await play(await _another_database(url, "sagas"), directory, orders, console)
     show(ended, console)
     return ended.is_well
+
+
+async def _third_act(url: str, directory: Path) -> bool:
+    ended = await dead_letters.play(await _another_database(url, "letters"), directory, console)
+    dead_letters.show(ended, console)
+    return ended.is_well
+
+
+async def _another_database(url: str, name: str) -> str:
+    """An act has its own: nothing of the others is in its books."""
+    connection = await connect(url, name="surefoot demo")
+    await connection.execute(f"CREATE DATABASE {name}")
+    await connection.close()
+    return url.rpartition("/")[0] + f"/{name}"
 
 
 async def _run(url: str, directory: Path, size: Size) -> bool:
@@ -189,7 +206,7 @@ def _shower() -> Callable[[StoredRecord], None]:
     def show(record: StoredRecord) -> None:
         nonlocal count
         if count % SHOW_EVERY == 0:
-            console.print(f"  [dim]{record.topic}[/]  {line_of(record)[: max(20, console.width - 24)]}")
+            console.print(f"  [dim]{record.topic}[/]  {line_of(record, catalogue)[: max(20, console.width - 24)]}")
         count += 1
 
     return show

@@ -22,6 +22,7 @@ from services import children
 from services.children import Child
 from services.demo.labels import DEPLOY, metadata
 from services.demo.terminal import Operator
+from services.platform import free_port
 from surefoot import outbox
 from surefoot.commands.event_log import event_log
 from surefoot.commands.topics import declared
@@ -39,7 +40,12 @@ CANARY = 5
 CONSUMER = "demo-labels"
 HANDLERS = "services.demo.labels:labels"
 PATIENCE_S = 120
-ENVIRONMENT = {"SUREFOOT_RELAY_LEASE": "PT3S", "SUREFOOT_RELAY_HEARTBEAT": "PT0.5S", "SUREFOOT_LOG_LEASE": "PT3S"}
+ENVIRONMENT = {
+    "SUREFOOT_RELAY_LEASE": "PT3S",
+    "SUREFOOT_RELAY_HEARTBEAT": "PT0.5S",
+    "SUREFOOT_RELAY_LOCK_TIMEOUT": "PT1S",
+    "SUREFOOT_LOG_LEASE": "PT3S",
+}
 _WAITING = "SELECT count(*) FROM surefoot.parked_events WHERE state = 'WAITING'"
 _OPEN = "SELECT count(*) FROM surefoot.dlq_events WHERE status = 'OPEN'"
 _PRINTED = "SELECT count(DISTINCT order_id), count(*) - count(DISTINCT order_id) FROM labels.printed"
@@ -54,47 +60,71 @@ class Ended:
     wanted: int
     printed: int
     twice: int
+    in_time: bool
 
     @property
     def is_well(self) -> bool:
-        return self.balance.adds_up and (self.printed, self.twice) == (self.wanted, 0)
+        return self.in_time and self.balance.adds_up and (self.printed, self.twice) == (self.wanted, 0)
 
 
-async def play(url: str, directory: Path, port: int, console: Console) -> Ended:
+async def play(url: str, directory: Path, console: Console) -> Ended:
     await _prepare(url)
-    running: list[Child] = []
-
-    async def start(name: str, *command: str, deploy: str = "mended") -> Child:
-        log = directory / f"letters-{name}.log"
-        environment = {**ENVIRONMENT, DEPLOY: deploy}
-        child = await children.start(name, *command, "--database", url, log=log, environment=environment)
-        running.append(child)
-        console.print(f"[bold green]{name}[/] started as process {child.pid}")
-        return child
-
+    scene = _Scene(url, directory, free_port(), console)
     connection = await connect(url, name="surefoot demo")
     try:
         async with asyncio.timeout(PATIENCE_S):
-            await start("relay", "relay")
-            await start("dlq", "dlq", "serve", "--port", str(port))
-            bad = await start("labels", "consume", HANDLERS, deploy="bad")
-            await _fill(connection, url, console)
-            story = _Story(connection, console, await _operators(url, port, console))
-            fingerprint = await story.understand()
-            await bad.stop()
-            console.print("[bold green]labels mended[/]: the deploy is rolled back, the tariff is there again")
-            await start("labels", "consume", HANDLERS)
-            await story.replay(fingerprint)
-            await story.settle_the_rest(fingerprint)
-            await _until(connection, _AT_REST)
+            await _tell(scene, connection)
+        in_time = True
+    except TimeoutError:
+        in_time = False
+        console.print(f"[red]Not all of it was done within {PATIENCE_S} s.[/]")
+    finally:
+        await scene.stop_all()
+    try:
         async with event_log(None, url, DEFAULT_SCHEMA) as log:
             counted = await balance(connection, log, CONSUMER)
         row = await connection.fetchrow(_PRINTED)
         assert row is not None
-        return Ended(counted, ORDERS + 1, row[0], row[1])
+        return Ended(counted, ORDERS + 1, row[0], row[1], in_time)
     finally:
-        await asyncio.gather(*(child.stop() for child in running))
         await connection.close()
+
+
+async def _tell(scene: "_Scene", connection: Connection) -> None:
+    story = _Story(connection, scene.console, await _operators(scene))
+    await scene.start("relay", "relay")
+    await scene.start("dlq", "dlq", "serve", "--port", str(scene.port))
+    bad = await scene.start("labels", "consume", HANDLERS, deploy="bad")
+    await _fill(scene.url, scene.console)
+    fingerprint = await story.understand()
+    await bad.stop()
+    scene.console.print("[bold green]labels mended[/]: the tariff that the deploy had lost is there again")
+    await scene.start("labels", "consume", HANDLERS)
+    await story.replay(fingerprint)
+    await story.settle_the_rest(fingerprint)
+    await _until(connection, _AT_REST)
+
+
+class _Scene:
+    """The processes of the act."""
+
+    def __init__(self, url: str, directory: Path, port: int, console: Console) -> None:
+        self.url = url
+        self.port = port
+        self.console = console
+        self.directory = directory
+        self._running: list[Child] = []
+
+    async def start(self, name: str, *command: str, deploy: str = "mended") -> Child:
+        log = self.directory / f"letters-{name}.log"
+        environment = {**ENVIRONMENT, DEPLOY: deploy}
+        child = await children.start(name, *command, "--database", self.url, log=log, environment=environment)
+        self._running.append(child)
+        self.console.print(f"[bold green]{name}[/] started as process {child.pid}")
+        return child
+
+    async def stop_all(self) -> None:
+        await asyncio.gather(*(child.stop() for child in self._running))
 
 
 def show(ended: Ended, console: Console) -> None:
@@ -151,8 +181,8 @@ class _Story:
         edited["ship_to"]["country"] = "CH"
         self._console.print(f"[yellow]{MISTYPED}[/] goes to a country that does not exist: {self._ana.name} edits it")
         why = ("--reason", "the buyer says Switzerland")
-        with_payload = ("edit", ids[MISTYPED], "--payload", orjson.dumps(edited).decode())
-        await self._ana.types("dlq", *with_payload, "--follow", *why)
+        (self._ana.directory / "mended.json").write_bytes(orjson.dumps(edited))
+        await self._ana.types("dlq", "edit", ids[MISTYPED], "--payload", "@mended.json", "--follow", *why)
         await self._ana.types("dlq", "discard", ids[TEST], "--reason", "somebody tried out the shop")
         (waiting,) = await self._ben.reads("approvals", "--status", "WAITING")
         seen = ("--set-hash", waiting["set_hash"])
@@ -170,20 +200,20 @@ async def _prepare(url: str) -> None:
         await log.create(declared(catalogue))
 
 
-async def _operators(url: str, port: int, console: Console) -> tuple[Operator, Operator]:
+async def _operators(scene: _Scene) -> tuple[Operator, Operator]:
     """Ana may edit, Ben may approve what she wants to discard."""
-    here = {"SUREFOOT_DLQ_URL": f"http://127.0.0.1:{port}", "SUREFOOT_DATABASE": url}
-    nobody = Operator("", here, console)
+    here = {"SUREFOOT_DLQ_URL": f"http://127.0.0.1:{scene.port}", "SUREFOOT_DATABASE": scene.url}
+    nobody = Operator("", here, scene.directory, scene.console)
 
     async def with_role(name: str, role: str) -> Operator:
         token = await nobody.asks("dlq", "token", "create", "--person", name, "--role", role)
-        return Operator(name, {**here, "SUREFOOT_DLQ_TOKEN": token}, console)
+        return Operator(name, {**here, "SUREFOOT_DLQ_TOKEN": token}, scene.directory, scene.console)
 
     ana, ben = await asyncio.gather(with_role("ana", "ADMIN"), with_role("ben", "SUPER_ADMIN"))
     return ana, ben
 
 
-async def _fill(connection: Connection, url: str, console: Console) -> None:
+async def _fill(url: str, console: Console) -> None:
     """Orders come in, in all countries; the wrong ones last."""
     engine = create_async_engine(sqlalchemy_url(url), pool_size=8)
     stories = [_events(f"order-{n:04}", COUNTRIES[n % len(COUNTRIES)]) for n in range(ORDERS)]

@@ -5,6 +5,7 @@ import json
 import os
 import sys
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from rich.console import Console
@@ -22,6 +23,7 @@ class Operator:
 
     name: str
     environment: dict[str, str]
+    directory: Path
     console: Console
 
     async def types(self, *arguments: str, well: tuple[int, ...] = (0,)) -> None:
@@ -32,25 +34,20 @@ class Operator:
         await process.communicate()
         _check(arguments, process.returncode, b"", well)
 
-    async def reads(self, *arguments: str, told: bytes | None = None) -> Any:
-        """Give a command that answers with JSON; `told` is what it is given to read."""
-        said, _ = await self._run(("dlq", *arguments, "--json"), told)
-        return json.loads(said)
+    async def reads(self, *arguments: str) -> Any:
+        """Give a command that answers with JSON."""
+        return json.loads(await self.asks("dlq", *arguments, "--json"))
 
     async def asks(self, *arguments: str) -> str:
         """Give a command that prints one thing, to be used by the next."""
-        said, _ = await self._run(arguments, None)
+        process = await self._start(arguments, asyncio.subprocess.PIPE)
+        said, complained = await process.communicate()
+        _check(arguments, process.returncode, complained, (0,))
         return said.decode().strip()
 
     def _show(self, arguments: tuple[str, ...]) -> None:
         words = " ".join(f'"{word}"' if " " in word else word for word in arguments)
         self.console.print(f"[bold]{self.name}$[/] surefoot {words}")
-
-    async def _run(self, arguments: tuple[str, ...], told: bytes | None) -> tuple[bytes, bytes]:
-        process = await self._start(arguments, asyncio.subprocess.PIPE)
-        said, complained = await process.communicate(told)
-        _check(arguments, process.returncode, complained, (0,))
-        return said, complained
 
     async def _start(self, arguments: tuple[str, ...], pipe: int | None) -> asyncio.subprocess.Process:
         return await asyncio.create_subprocess_exec(
@@ -58,9 +55,10 @@ class Operator:
             "-m",
             "surefoot",
             *arguments,
-            stdin=asyncio.subprocess.DEVNULL if pipe is None else pipe,
+            stdin=asyncio.subprocess.DEVNULL,
             stdout=pipe,
             stderr=pipe,
+            cwd=self.directory,
             env={**os.environ, **self.environment},
         )
 

@@ -24,7 +24,7 @@ def surefoot_commands(service: dict[str, Any]) -> list[list[str]]:
 
 
 def test_postgres_kafka_and_the_processes_are_there() -> None:
-    assert SERVICES.keys() == {"postgres", "kafka", "migrate", "relay", "orchestrator", "provider", "shop"}
+    assert SERVICES.keys() == {"postgres", "kafka", "migrate", "relay", "orchestrator", "dlq", "provider", "shop"}
     assert SERVICES["postgres"]["image"] == "postgres:18"
     assert SERVICES["kafka"]["image"].startswith("apache/kafka:")
     assert SERVICES["kafka"]["environment"]["KAFKA_PROCESS_ROLES"] == "broker,controller"
@@ -43,12 +43,12 @@ def test_what_a_service_waits_for_exists_and_can_become_true() -> None:
 
 
 def test_nothing_starts_before_the_tables_and_topics_are_made() -> None:
-    for name in ("relay", "orchestrator", "provider", "shop"):
+    for name in ("relay", "orchestrator", "dlq", "provider", "shop"):
         assert SERVICES[name]["depends_on"]["migrate"] == {"condition": "service_completed_successfully"}, name
     assert surefoot_commands(SERVICES["migrate"]) == [["migrate"], ["topics", "create"]]
 
 
-@pytest.mark.parametrize("name", ["migrate", "relay", "orchestrator", "provider", "shop"])
+@pytest.mark.parametrize("name", ["migrate", "relay", "orchestrator", "dlq", "provider", "shop"])
 def test_the_commands_are_ones_that_exist(name: str) -> None:
     found = surefoot_commands(SERVICES[name])
     assert found

@@ -1,4 +1,4 @@
-"""The client of the admin service, against real sockets: problems become sentences, lost answers are asked for again."""
+"""The client of the admin service, against real sockets: problems are sentences, lost answers are asked for again."""
 
 import json
 import threading
@@ -93,7 +93,7 @@ def test_who_asks_too_often_is_told_when_to_ask_again() -> None:
 def test_a_service_that_is_away_is_a_sentence() -> None:
     with answering() as (url, _):
         pass
-    with Client(url) as client, pytest.raises(ServiceAway, match="does not answer.*surefoot dlq serve"):
+    with Client(url) as client, pytest.raises(ServiceAway, match=r"does not answer.*surefoot dlq serve"):
         client.get("/groups")
 
 
