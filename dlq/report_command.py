@@ -1,7 +1,51 @@
-"""`surefoot dlq report`: the week of each consumer, as Markdown. Straight from the database."""
+"""`surefoot dlq report`: what died and what became of it, by consumer, as Markdown. Straight from the database."""
+
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Annotated
 
 import typer
 
+from dlq import report as reporting
+from dlq.table_shown import console
+from surefoot.commands.operating import operate
+from surefoot.commands.options import Database, Schema
+from surefoot.commands.running import run
+from surefoot.database.connection import Connection
+from surefoot.database.schema import DEFAULT_SCHEMA, checked_schema
+from surefoot.errors import ConfigurationError
 
-def report() -> None:
-    raise typer.Exit(2)
+
+def report(
+    days: Annotated[int, typer.Option(min=1, max=366, help="So many days back from now.")] = 7,
+    last_week: Annotated[
+        bool, typer.Option("--last-week", help="The last whole week instead, from Monday to Monday in UTC.")
+    ] = False,
+    output: Annotated[
+        Path | None, typer.Option("--output", "-o", help="The file to write. Without it: what is printed.")
+    ] = None,
+    database: Database = None,
+    schema: Schema = DEFAULT_SCHEMA,
+) -> None:
+    """Write what died, what became of it, and what is still open, for each consumer, as Markdown.
+
+    `surefoot dlq report --last-week --output report.md`. The service writes one each week by itself, if
+    SUREFOOT_DLQ_REPORT_DIRECTORY says where.
+    """
+    now = datetime.now(UTC)
+    since, until = reporting.last_week(now) if last_week else (now - timedelta(days=days), now)
+
+    async def work(made: tuple[Connection, str]) -> str:
+        connection, schema = made
+        return await reporting.report(connection, schema, since=since, until=until)
+
+    checked = checked_schema(schema)
+    text = run(operate(lambda *made: made, work, database=database, schema=checked, name="surefoot-dlq-report"))
+    if output is None:
+        typer.echo(text, nl=not text.endswith("\n"))
+        return
+    try:
+        reporting.write_report(output, text)
+    except OSError as error:
+        raise ConfigurationError(f"{output} cannot be written: {error}. Choose another --output.") from error
+    console.print(f"The report is in {output}.")
