@@ -67,16 +67,16 @@ def is_few_again(count: int, limit: int) -> bool:
 
 def held_past_retention(held: PastRetention, retention: timedelta) -> Alert:
     sentence = (
-        f"{_letters(held)} older than {_days(retention)}, and later events of their keys wait. They are kept until "
-        f"somebody decides: surefoot dlq show {held.oldest_id} is the oldest."
+        f"{_letters(held)} older than {_days(retention)}, and later events of the same keys wait. Kept until somebody "
+        f"decides: surefoot dlq show {held.oldest_id} is the oldest."
     )
     return Alert("held_letter_past_retention", sentence, _details(held), cause=held.consumer)
 
 
 def open_past_retention(free: PastRetention, retention: timedelta, grace: timedelta) -> Alert:
     sentence = (
-        f"{_letters(free)} older than {_days(retention)}; nothing waits for them. In {_days(grace)} they are removed "
-        f"if nobody decides: surefoot dlq show {free.oldest_id} is the oldest."
+        f"{_letters(free)} older than {_days(retention)}; no key is held. Removed in {_days(grace)} unless "
+        f"somebody decides: surefoot dlq show {free.oldest_id} is the oldest."
     )
     return Alert("open_letter_past_retention", sentence, _details(free), cause=free.consumer)
 
