@@ -5,6 +5,7 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 import asyncpg
+import pytest
 
 from dlq.approvals import Approvals
 from dlq.jobs import Jobs
@@ -12,6 +13,7 @@ from dlq.people import Person
 from dlq.wanted import Ids
 from tests.integration.dlq import letters
 from tests.integration.dlq.serving import quick
+from tests.waiting import eventually
 
 ADA = Person("ada", "OPERATOR")
 BOB = Person("bob", "OPERATOR")
@@ -72,3 +74,29 @@ async def answer(connection: asyncpg.Connection, job_id: object, number: int, sa
         number,
         said,
     )
+
+
+async def somebody_waits(url: str) -> None:
+    """Until a transaction waits for another one's lock."""
+    watching = await asyncpg.connect(url)
+
+    async def look() -> bool:
+        return bool(await watching.fetchval("SELECT count(*) FROM pg_locks WHERE NOT granted"))
+
+    try:
+        await eventually(look, what="the second waits for the first")
+    finally:
+        await watching.close()
+
+
+def weaken(monkeypatch: pytest.MonkeyPatch, of: type, name: str, part: str, instead: str) -> None:
+    """Change one of its statements, as a plausible mistake would."""
+    real = of.__init__  # type: ignore[misc]
+
+    def changed(self: Any, *arguments: Any) -> None:
+        real(self, *arguments)
+        before: str = getattr(self, name)
+        assert part in before
+        setattr(self, name, before.replace(part, instead))
+
+    monkeypatch.setattr(of, "__init__", changed)

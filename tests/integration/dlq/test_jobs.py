@@ -25,8 +25,21 @@ from dlq.people import Person
 from dlq.wanted import Finding, Ids, Matching
 from tests.events import catalogue
 from tests.integration.dlq import letters
-from tests.integration.dlq.deciding import ADA, BOB, EVE, WHY, answer, audited, dead, items, jobs, statuses, these
-from tests.waiting import eventually
+from tests.integration.dlq.deciding import (
+    ADA,
+    BOB,
+    EVE,
+    WHY,
+    answer,
+    audited,
+    dead,
+    items,
+    jobs,
+    somebody_waits,
+    statuses,
+    these,
+    weaken,
+)
 
 VERA = Person("vera", "VIEWER")
 THING = {
@@ -149,7 +162,7 @@ async def test_two_operators_with_one_filter_divide_nothing_twice(
         async with jobs(first) as verbs:
             await verbs.replay(ADA, Matching(Filter(consumer="warehouse")), reason=WHY)
             waiting = asyncio.create_task(replay_all(second))
-            await somebody_waits(connection)
+            await somebody_waits(database_url)
         with pytest.raises(NothingToDo):
             await waiting
     finally:
@@ -177,9 +190,7 @@ async def at_once(url: str, *asked: list[str]) -> list[int]:
         async with jobs(first) as verbs:
             one = await verbs.replay(ADA, these(asked[0]), reason=WHY)
             waiting = asyncio.create_task(replay_these(second, asked[1]))
-            watcher = await asyncpg.connect(url)
-            await somebody_waits(watcher)
-            await watcher.close()
+            await somebody_waits(url)
         return [one.total, await waiting]
     finally:
         await first.close()
@@ -196,31 +207,11 @@ async def replay_all(connection: asyncpg.Connection) -> None:
         await verbs.replay(BOB, Matching(Filter(consumer="warehouse")), reason=WHY)
 
 
-async def somebody_waits(connection: asyncpg.Connection) -> None:
-    async def look() -> bool:
-        return bool(await connection.fetchval("SELECT count(*) FROM pg_locks WHERE NOT granted"))
-
-    await eventually(look, what="the second waits for the first")
-
-
 async def in_two_jobs(connection: asyncpg.Connection) -> int:
     found: int = await connection.fetchval(
         "SELECT count(*) FROM (SELECT dlq_id FROM surefoot.dlq_job_items GROUP BY 1 HAVING count(*) > 1) x"
     )
     return found
-
-
-def weaken(monkeypatch: pytest.MonkeyPatch, of: type, name: str, part: str, instead: str) -> None:
-    """Change one of its statements, as a plausible mistake would."""
-    real = of.__init__  # type: ignore[misc]
-
-    def changed(self: Any, *arguments: Any) -> None:
-        real(self, *arguments)
-        before: str = getattr(self, name)
-        assert part in before
-        setattr(self, name, before.replace(part, instead))
-
-    monkeypatch.setattr(of, "__init__", changed)
 
 
 # -- a dry run -------------------------------------------------------------------------------------------------------
