@@ -101,7 +101,7 @@ async def test_an_open_letter_that_holds_its_key_is_told_of_and_kept(
     (alert,) = alerts.taken("held_letter_past_retention")
     oldest = alert.details["oldest"]
     assert alert.sentence == (
-        "Of warehouse, 2 open dead letters are older than 30 days, and later events of their keys wait. They are kept "
+        "Of warehouse, 2 open dead letters are older than 30 days, and later events of the same keys wait. Kept "
         f"until somebody decides: surefoot dlq show {oldest} is the oldest."
     )
     assert oldest == str(dlq_id(2))
@@ -120,8 +120,8 @@ async def test_an_open_letter_that_holds_nothing_is_removed_a_day_after_telling(
     assert await house.once(connection) == 0
     (alert,) = alerts.taken("open_letter_past_retention")
     assert alert.sentence.startswith(
-        "Of warehouse, 1 open dead letter is older than 30 days; nothing waits for them. In 24 hours they are removed if "
-        "nobody decides: surefoot dlq show "
+        "Of warehouse, 1 open dead letter is older than 30 days; no key is held. Removed in 24 hours unless somebody "
+        "decides: surefoot dlq show "
     )
     await a_day_later(connection)
     assert await house.once(connection) == 1
@@ -198,21 +198,18 @@ async def test_old_jobs_and_approvals_go_with_their_items(connection: Connection
             new_id(),
             new_id(),
         )
-    for status, days, job in (
-        ("EXPIRED", 31, None),
-        ("APPROVED", 31, old),
-        ("APPROVED", 31, under_way),
-        ("REFUSED", 1, None),
-    ):
+    decided = [("EXPIRED", 31, None), ("APPROVED", 31, old), ("APPROVED", 31, under_way), ("REFUSED", 1, None)]
+    for decision, days, of_job in decided:
         approval = new_id()
         await connection.execute(
-            """INSERT INTO surefoot.dlq_approvals (id, status, reason, requested_by, expires_at, total, set_hash, job_id)
+            """INSERT INTO surefoot.dlq_approvals (id, status, reason, requested_by, expires_at, total, set_hash,
+                   job_id)
                VALUES ($1, $2::text::surefoot.dlq_approval_status, 'why', 'ada', now() - $3::int * interval '1 day', 1,
                    'hash', $4)""",
             approval,
-            status,
+            decision,
             days,
-            job,
+            of_job,
         )
         await connection.execute("INSERT INTO surefoot.dlq_approval_items VALUES ($1, $2)", approval, new_id())
     await house.once(connection)

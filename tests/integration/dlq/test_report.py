@@ -91,7 +91,8 @@ async def test_the_groups_with_most_open_come_first_with_their_latest_sentence(c
 async def test_discards_are_told_with_who_asked_who_approved_and_why(connection: Connection) -> None:
     job, approval = new_id(), new_id()
     await connection.execute(
-        """INSERT INTO surefoot.dlq_approvals (id, status, reason, requested_by, expires_at, total, set_hash, decided_by)
+        """INSERT INTO surefoot.dlq_approvals (id, status, reason, requested_by, expires_at, total, set_hash,
+               decided_by)
            VALUES ($1, 'APPROVED', 'A test order.', 'ada', now(), 2, '', 'bob')""",
         approval,
     )
