@@ -26,7 +26,8 @@ POLL = timedelta(milliseconds=500)
 SHORTEST_PAUSE = timedelta(milliseconds=50)
 LONGEST_PAUSE = timedelta(seconds=3)
 LOCK_TIMEOUT = timedelta(seconds=5)
-TRANSACTION_TIMEOUT = timedelta(seconds=30)
+TRANSACTION_TIMEOUT = timedelta(seconds=10)
+"""A process that freezes in the middle of a batch keeps its rows from others for so long."""
 COMMAND_TIMEOUT = timedelta(seconds=60)
 
 Take = Callable[[Connection, Sequence[StoredRecord]], Awaitable[None]]

@@ -10,6 +10,7 @@ from dlq.intake import Intake
 from dlq.outcomes import Outcomes
 from dlq.settings import DlqSettings
 from surefoot.log.port import EventLog
+from tests.waiting import eventually
 
 # Everything compressed: new topics are found at once, what is unanswered is sent again after a second.
 QUICK = {
@@ -54,3 +55,13 @@ async def intake_running(url: str, log: EventLog, **changes: object) -> AsyncIte
 async def outcomes_running(url: str, log: EventLog, **changes: object) -> AsyncIterator[Outcomes]:
     async with running(Outcomes(url, log, quick(**changes))) as outcomes:
         yield outcomes
+
+
+async def all_read(log: EventLog, topic: str, group: str = "dlq") -> None:
+    """Wait until the group has told the log that it has read everything there is."""
+
+    async def look() -> bool:
+        ends = {where: end for where, end in (await log.end_offsets(topic)).items() if end}
+        return dict(await log.group_offsets(group, topic)).items() >= ends.items()
+
+    await eventually(look, what=f"{group} has read all of {topic}")

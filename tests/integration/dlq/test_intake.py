@@ -1,25 +1,21 @@
 """Intake: every record of every dead-letter topic becomes a row, once, or comes back to its row."""
 
 import json
+from datetime import timedelta
 
 import asyncpg
+import pytest
 
+from dlq.intake import Intake
 from outbox_publisher.runtime import Relay
 from surefoot.events import new_event
+from surefoot.log.port import StoredRecord
 from surefoot.log.postgres import PostgresLog
-from tests.consuming import consumer_running, publish
+from tests.consuming import consumer_running, create_topics, publish
 from tests.events import ThingHappened
 from tests.integration.consumers.deciding import Mendable, control, tell
-from tests.integration.dlq.serving import intake_running
-from tests.integration.dlq.writing import DIED_AT, count, letter_record, put, rows
-from tests.waiting import eventually
-
-
-async def there_are(connection: asyncpg.Connection, many: int, condition: str = "true") -> None:
-    async def look() -> bool:
-        return await count(connection, condition) == many
-
-    await eventually(look, what=f"{many} dead letters where {condition}")
+from tests.integration.dlq.serving import all_read, intake_running, quick
+from tests.integration.dlq.writing import DIED_AT, count, letter_record, put, rows, there_are
 
 
 async def test_a_dead_event_becomes_a_row_with_all_that_is_known_of_it(
@@ -117,3 +113,114 @@ async def test_a_later_death_counts_also_if_the_clock_of_who_tells_it_is_behind(
     async with intake_running(database_url, log):
         await there_are(connection, 1, "deaths = 2")
     assert await rows(connection, "error", "failed_at") == [("Again.", DIED_AT)]
+
+
+@pytest.mark.parametrize(
+    ("status", "becomes"),
+    [
+        ("OPEN", "OPEN"),
+        ("REPLAYING", "REPLAYING"),
+        ("DISCARD_REQUESTED", "DISCARD_REQUESTED"),
+        ("REPLAYED", "OPEN"),
+        ("DISCARDED", "OPEN"),
+        ("SUPERSEDED", "OPEN"),
+    ],
+)
+async def test_a_new_letter_opens_what_was_settled_and_leaves_what_somebody_has_in_hand(
+    status: str, becomes: str, database_url: str, connection: asyncpg.Connection, log: PostgresLog, topic: str
+) -> None:
+    await put(log, topic + ".dlq", letter_record("e-1"))
+    async with intake_running(database_url, log):
+        await there_are(connection, 1)
+        await set_status(connection, status, resolved_after_s=10)
+        await put(log, topic + ".dlq", letter_record("e-1", after_s=20))
+        await there_are(connection, 1, "deaths = 2")
+    assert await rows(connection, "status", "resolution", "resolved_at") == [
+        (becomes, None if becomes == "OPEN" else "decided", None)
+    ]
+
+
+async def test_a_letter_from_before_the_settlement_that_comes_late_opens_nothing(
+    database_url: str, connection: asyncpg.Connection, log: PostgresLog, topic: str
+) -> None:
+    await put(log, topic + ".dlq", letter_record("e-1"))
+    async with intake_running(database_url, log):
+        await there_are(connection, 1)
+        await set_status(connection, "REPLAYED", resolved_after_s=10)
+        await put(log, topic + ".dlq", letter_record("e-1", after_s=9, replays="1"))
+        await there_are(connection, 1, "deaths = 2")
+    assert await rows(connection, "status", "resolution") == [("REPLAYED", "decided")]
+
+
+async def test_letters_of_two_consumers_about_one_event_are_two_rows(
+    database_url: str, connection: asyncpg.Connection, log: PostgresLog, topic: str
+) -> None:
+    await put(log, topic + ".dlq", letter_record("e-1"), letter_record("e-1", consumer="billing"))
+    async with intake_running(database_url, log):
+        await there_are(connection, 2)
+    assert await rows(connection, "consumer", "event_id") == [("warehouse", "e-1"), ("billing", "e-1")]
+
+
+async def test_a_batch_is_one_transaction(
+    database_url: str, connection: asyncpg.Connection, log: PostgresLog, topic: str
+) -> None:
+    records = [StoredRecord(topic + ".dlq", 0, n, 0, *letter_record(f"e-{n}")) for n in range(20)]
+    await Intake(database_url, log, quick()).take(connection, records)
+    made_by = await connection.fetch(
+        "SELECT DISTINCT xmin::text FROM surefoot.dlq_events UNION SELECT xmin::text FROM surefoot.processed_events"
+    )
+    assert len(made_by) == 1
+    assert await count(connection) == 20
+
+
+async def test_a_dead_letter_topic_that_is_made_later_is_found(
+    database_url: str, connection: asyncpg.Connection, log: PostgresLog, topic_name: str
+) -> None:
+    async with intake_running(database_url, log):
+        await create_topics(log, topic_name)
+        await put(log, topic_name + ".dlq", letter_record("e-1"))
+        await there_are(connection, 1)
+        await create_topics(log, topic_name + ".other")
+        await put(log, topic_name + ".other.dlq", letter_record("e-2"))
+        await put(log, topic_name + ".dlq", letter_record("e-3"))
+        await there_are(connection, 3)
+
+
+async def test_two_services_share_the_letters_and_take_each_once(
+    database_url: str, connection: asyncpg.Connection, log: PostgresLog, topic: str
+) -> None:
+    letters = [letter_record(f"e-{n}", key=f"k-{n}") for n in range(200)]
+    other = PostgresLog(database_url)
+    async with intake_running(database_url, log, poll_records=10), intake_running(database_url, other, poll_records=10):
+        await put(log, topic + ".dlq", *letters, *letters)
+        await there_are(connection, 200)
+        await all_read(log, topic + ".dlq")
+    await other.close()
+    assert await count(connection, "deaths = 1") == 200
+    assert await connection.fetchval("SELECT sum(open) FROM surefoot.dlq_groups") == 200
+
+
+async def test_letters_that_were_removed_before_they_were_read_do_not_stop_the_others(
+    database_url: str, connection: asyncpg.Connection, log: PostgresLog, topic: str
+) -> None:
+    await put(log, topic + ".dlq", letter_record("e-1"))
+    async with intake_running(database_url, log):
+        await there_are(connection, 1)
+        await all_read(log, topic + ".dlq")
+    await put(log, topic + ".dlq", letter_record("e-2"))
+    await connection.execute("UPDATE surefoot.log_records SET stored_at = '-infinity'")
+    await log.expire()
+    await put(log, topic + ".dlq", letter_record("e-3"))
+    async with intake_running(database_url, log):
+        await there_are(connection, 2)
+    assert await rows(connection, "event_id") == [("e-1",), ("e-3",)]
+
+
+async def set_status(connection: asyncpg.Connection, status: str, *, resolved_after_s: float) -> None:
+    settled = status in ("REPLAYED", "DISCARDED", "SUPERSEDED")
+    await connection.execute(
+        "UPDATE surefoot.dlq_events SET status = $1::text::surefoot.dlq_status, resolution = $2, resolved_at = $3",
+        status,
+        None if status == "OPEN" else "decided",
+        DIED_AT + timedelta(seconds=resolved_after_s) if settled else None,
+    )

@@ -2,7 +2,7 @@
 
 import base64
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -12,6 +12,7 @@ from uuid_utils import uuid7
 from surefoot.log.partitioner import key_hash, partition_of
 from surefoot.log.port import EventLog, Record, TopicPartition
 from tests.consuming import publish_records
+from tests.waiting import eventually
 
 DIED_AT = datetime(2026, 11, 1, 12, 0, tzinfo=UTC)
 
@@ -86,8 +87,13 @@ async def count(connection: asyncpg.Connection, condition: str = "true") -> int:
     return found
 
 
-def ids(records: Sequence[tuple[Any, ...]]) -> list[Any]:
-    return [row[0] for row in records]
+async def there_are(connection: asyncpg.Connection, many: int, condition: str = "true") -> None:
+    """Wait until so many dead letters are as the condition says."""
+
+    async def look() -> bool:
+        return await count(connection, condition) == many
+
+    await eventually(look, what=f"{many} dead letters where {condition}")
 
 
 def _base64(text: str) -> str:

@@ -1,0 +1,103 @@
+"""Intake or the hearing of answers dies, or freezes past its lease, at each step of a batch: nothing is lost, nothing
+counts twice."""
+
+import signal
+from collections.abc import AsyncIterator, Awaitable, Callable
+from pathlib import Path
+
+import asyncpg
+import pytest
+
+from surefoot.log.postgres import PostgresLog
+from tests.integration.dlq.asking import asked, items, letters_in, say
+from tests.integration.dlq.serving import all_read
+from tests.integration.dlq.writing import count, letter_record, put, there_are
+from tests.relaying import RelayProcess, start_process
+from tests.waiting import eventually
+
+pytestmark = pytest.mark.slow
+
+STEPS = {
+    "written, not committed": "written",
+    "committed, offset not told": "taken",
+    "offset told": "committed",
+}
+LETTERS = [letter_record(f"e-{n}", key=f"k-{n}") for n in range(100)]
+AGAIN = [letter_record(f"e-{n}", key=f"k-{n}", after_s=60, replays="1") for n in range(50)]
+Start = Callable[..., Awaitable[RelayProcess]]
+
+
+@pytest.fixture
+async def start(database_url: str, tmp_path: Path) -> AsyncIterator[Start]:
+    """Starts a part; kills what is left of them at the end, by their own ids."""
+    started: list[RelayProcess] = []
+
+    async def start_one(part: str, failpoints: str = "") -> RelayProcess:
+        command = ["tests.integration.dlq.part_process", part, database_url]
+        log = tmp_path / f"{part}-{len(started)}.log"
+        process = await start_process(command, log, {"SUREFOOT_FAILPOINTS": failpoints})
+        started.append(process)
+        return process
+
+    yield start_one
+    for one in started:
+        if one.process.returncode is None:
+            one.process.kill()
+        await one.process.wait()
+
+
+@pytest.mark.parametrize("step", STEPS)
+async def test_an_intake_that_is_killed_loses_and_doubles_nothing(
+    step: str, connection: asyncpg.Connection, log: PostgresLog, topic: str, start: Start
+) -> None:
+    await put(log, topic + ".dlq", *LETTERS, *AGAIN)
+    victim = await start("intake", f"dlq.intake.{STEPS[step]}=kill@2")
+    assert await victim.ended() == -signal.SIGKILL
+    await start("intake")
+    await all_read(log, topic + ".dlq")
+    await every_letter_counts_once(connection)
+
+
+@pytest.mark.parametrize("step", STEPS)
+async def test_an_intake_that_freezes_and_wakes_doubles_nothing(
+    step: str, connection: asyncpg.Connection, log: PostgresLog, topic: str, start: Start
+) -> None:
+    await put(log, topic + ".dlq", *LETTERS, *AGAIN)
+    victim = await start("intake", f"dlq.intake.{STEPS[step]}=stop@2")
+    await victim.stopped()
+    await start("intake")
+    await all_read(log, topic + ".dlq")
+    victim.signal(signal.SIGCONT)
+    await put(log, topic + ".dlq", letter_record("e-100"))
+    await there_are(connection, 101)
+    await connection.execute("DELETE FROM surefoot.dlq_events WHERE event_id = 'e-100'")
+    await every_letter_counts_once(connection)
+    victim.signal(signal.SIGTERM)
+    assert await victim.ended() == 0, victim.log.read_text()
+
+
+@pytest.mark.parametrize("step", STEPS)
+async def test_a_killed_hearing_of_answers_loses_and_doubles_none(
+    step: str, database_url: str, connection: asyncpg.Connection, log: PostgresLog, topic: str, start: Start
+) -> None:
+    names = [f"e-{n}" for n in range(100)]
+    await letters_in(connection, database_url, log, *names)
+    job = await asked(connection, "replay", *names)
+    await say(log, *(job.answer(n, "done" if n % 2 else "failed_again") for n in range(100)))
+    victim = await start("outcomes", f"dlq.outcomes.{STEPS[step]}=kill@2")
+    assert await victim.ended() == -signal.SIGKILL
+    await start("outcomes")
+
+    async def all_answered() -> bool:
+        return all(state == "ANSWERED" for _, state, _ in await items(connection))
+
+    await eventually(all_answered, what="every item is answered")
+    assert await count(connection, "status = 'REPLAYED'") == 50
+    assert await count(connection, "status = 'OPEN'") == 50
+
+
+async def every_letter_counts_once(connection: asyncpg.Connection) -> None:
+    assert await count(connection) == 100
+    assert await count(connection, "deaths = 2 AND replays = 1") == 50
+    assert await count(connection, "deaths = 1 AND replays = 0") == 50
+    assert await connection.fetchval("SELECT sum(open) FROM surefoot.dlq_groups") == 100
