@@ -28,7 +28,7 @@ LONGEST_PAUSE = timedelta(seconds=3)
 LOCK_TIMEOUT = timedelta(seconds=5)
 TRANSACTION_TIMEOUT = timedelta(seconds=10)
 """A process that freezes in the middle of a batch keeps its rows from others for so long."""
-COMMAND_TIMEOUT = timedelta(seconds=60)
+COMMAND_TIMEOUT = timedelta(seconds=15)
 
 Take = Callable[[Connection, Sequence[StoredRecord]], Awaitable[None]]
 """Make records true, in a transaction of its own. It may be given the same ones again."""
