@@ -14,6 +14,7 @@ import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from datetime import timedelta
 from pathlib import Path
 from typing import NamedTuple
 
@@ -22,12 +23,14 @@ import psycopg
 import pytest
 from sqlalchemy import create_engine, text
 
+from dlq.access import Tokens
+from dlq.people import Role
 from schemas import catalogue
 from schemas.order import PlacementRequested
 from schemas.parts import Address, Line
 from services.demo.labels import metadata
 from surefoot.commands.topics import declared
-from surefoot.database.connection import sqlalchemy_url
+from surefoot.database.connection import connect, sqlalchemy_url
 from surefoot.events import EventData, Money
 from surefoot.log.postgres import PostgresLog
 from tests.consuming import publish
@@ -162,12 +165,22 @@ def ground_at(url: str, directory: Path) -> Iterator[Ground]:
 
     asyncio.run(create_topics())
     ground = Ground(url, free_port(), directory)
-    people = {"vera": "VIEWER", "olga": "OPERATOR", "ana": "ADMIN", "ben": "SUPER_ADMIN"}
-    for person, role in people.items():
-        made = ground.run("dlq", "token", "create", "--person", person, "--role", role)
-        assert made.code == 0, made.err
-        ground.tokens[person] = made.out.strip()
+    ground.tokens.update(asyncio.run(_tokens(url)))
     yield ground
+
+
+async def _tokens(url: str) -> dict[str, str]:
+    people: dict[str, Role] = {"vera": "VIEWER", "olga": "OPERATOR", "ana": "ADMIN", "ben": "SUPER_ADMIN"}
+    connection = await connect(url, name="test")
+    try:
+        async with connection.transaction():
+            tokens = Tokens(connection, "surefoot")
+            return {
+                person: (await tokens.create(person, role, lifetime=timedelta(days=1), by="test")).token
+                for person, role in people.items()
+            }
+    finally:
+        await connection.close()
 
 
 @contextmanager
