@@ -6,11 +6,12 @@ partitions that were announced by `on_assigned` and whose lease is valid.
 """
 
 import asyncio
+import contextlib
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import timedelta
 
-from surefoot.errors import LeaseLost
+from surefoot.errors import LeaseLost, LogUnavailable
 from surefoot.log.port import Rebalanced, StoredRecord, TopicPartition
 from surefoot.log.postgres_line import Line
 from surefoot.log.postgres_membership import Membership
@@ -88,7 +89,8 @@ class PostgresSubscription:
                 self._pause_s = DROWSY_PAUSE_S if self._asleep else FIRST_PAUSE_S
                 self._busy_looks += 1
                 if self._busy_looks >= BUSY_LOOKS:
-                    await self._need_no_bell()
+                    with contextlib.suppress(LogUnavailable):  # what was read is in hand; the next look finds it away
+                        await self._need_no_bell()
                 return found
             self._busy_looks = 0
             left = deadline - time.monotonic()

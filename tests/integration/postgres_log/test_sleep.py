@@ -138,3 +138,34 @@ async def test_a_reader_of_other_topics_is_left_alone(
     finally:
         await subscription.close()
         await patient.close()
+
+
+async def test_what_was_read_is_given_also_if_the_log_goes_away_while_the_reader_says_that_it_is_awake(
+    database_url: str, publisher: PostgresPublisher, connection: Any
+) -> None:
+    await connection.execute("""
+        CREATE FUNCTION go_away() RETURNS trigger LANGUAGE plpgsql AS
+            $$ BEGIN RAISE EXCEPTION 'terminating' USING ERRCODE = '57P01'; END $$;
+        CREATE TRIGGER go_away BEFORE UPDATE ON surefoot.lease_members FOR EACH ROW
+            WHEN (OLD.asleep AND NOT NEW.asleep) EXECUTE FUNCTION go_away()""")
+    patient = PostgresLog(database_url, max_poll_interval=timedelta(minutes=5))
+    subscription = await patient.subscribe("group", ["things"])
+    try:
+
+        async def asleep() -> bool:
+            return bool(await connection.fetchval("SELECT bool_or(asleep) FROM surefoot.lease_members"))
+
+        reading = asyncio.create_task(subscription.poll(timeout=timedelta(minutes=5)))
+        await eventually(asleep, what="the reader sleeps")
+        await publisher.publish(WHERE, plain(*(b"%d" % n for n in range(40))))
+        found = [*(await reading)[WHERE]]
+        while len(found) < 40:
+            found += (await subscription.poll(max_records=1))[WHERE]
+        for n in range(40, 60):  # one at a time, so that it is busy
+            await publisher.publish(WHERE, plain(b"%d" % n))
+            found += (await subscription.poll(timeout=timedelta(minutes=5)))[WHERE]
+        assert [record.value for record in found] == [b"%d" % n for n in range(60)]
+        assert await asleep()  # it could not say so
+    finally:
+        await subscription.close()
+        await patient.close()
