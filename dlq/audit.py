@@ -2,21 +2,20 @@
 
 Numbers have no gaps and each row is sealed with the one before it, so writers take turns: one advisory lock, from the
 record to the end of the transaction. Record last: whoever waits for a row while holding this lock keeps everybody else
-waiting, and two that take both in different orders deadlock.
+waiting, and two that take both in different orders deadlock. The database seals (`record_act`); `dlq.audit_chain` is
+how whoever verifies seals again.
 """
 
 from collections.abc import AsyncGenerator, Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
-from dlq.audit_chain import FIRST_PREVIOUS, AuditRow, Chain, Finding, details_text, seal_of
+from dlq.audit_chain import AuditRow, Chain, Finding, details_text
 from surefoot.consumer.dead_letter import printable
 from surefoot.database.connection import Connection, Row
 from surefoot.database.schema import checked_schema
 from surefoot.errors import SurefootError
 
-AUDIT_CLASS = 1937076845
-"""The class of the advisory lock that lets one transaction at a time add to the log."""
 PAGE = 2000
 NAME_LIMIT = 500
 """People and what it is about are indexed, and an index takes so much: a longer one is cut, and recorded."""
@@ -46,9 +45,9 @@ what it wanted."""
 Outcome = Literal["done", "refused"]
 
 # As it is stored, to the microsecond, whatever the session's settings; also for times that no Python object can hold.
-_AT = """coalesce(to_char({at} AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"'), {at}::text)
-    || CASE WHEN {at} < '0001-01-01Z' THEN ' BC' ELSE '' END"""
-_COLUMNS = f"""number, {_AT.format(at="at")} AS at, person, action, outcome, about, reason, details::text AS details,
+_AT = """coalesce(to_char(at AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"'), at::text)
+    || CASE WHEN at < '0001-01-01Z' THEN ' BC' ELSE '' END"""
+_COLUMNS = f"""number, {_AT} AS at, person, action, outcome, about, reason, details::text AS details,
     previous, seal"""
 
 
@@ -73,34 +72,16 @@ async def record(connection: Connection, schema: str, act: Act) -> int:
     """Add the act to the log, in the caller's transaction and as its last statement. The answer is the row's number."""
     if not connection.is_in_transaction():
         raise NotInTransaction
-    table = f"{checked_schema(schema)}.audit_log"
-    await connection.execute(
-        "SELECT pg_advisory_xact_lock($1::int, hashtext($2::text))", AUDIT_CLASS, f"{schema}.audit_log"
+    number: int = await connection.fetchval(
+        f"""SELECT {checked_schema(schema)}.record_act($1::text, $2::text, $3::text, $4::text, $5::text, $6::text)""",
+        printable(act.person, NAME_LIMIT),
+        act.action,
+        act.outcome,
+        printable(act.about, NAME_LIMIT),
+        printable(act.reason, REASON_LIMIT),
+        details_text(act.details),
     )
-    # A statement of its own: one that waited for the lock would still see the log as it was before the wait.
-    now = await connection.fetchrow(
-        f"""SELECT {_AT.format(at="clock.at")} AS at, last.number, last.seal
-            FROM (SELECT clock_timestamp() AS at) clock
-            LEFT JOIN (SELECT number, seal FROM {table} ORDER BY number DESC LIMIT 1) last ON true"""
-    )
-    assert now is not None
-    row = _written(act, now)
-    await connection.execute(
-        f"""INSERT INTO {table} (number, at, person, action, outcome, about, reason, details, previous, seal)
-            VALUES ($1::bigint, $2::text::timestamptz, $3::text, $4::text, $5::text, $6::text, $7::text,
-                $8::text::json, $9::bytea, $10::bytea)""",
-        row.number,
-        row.at,
-        row.person,
-        row.action,
-        row.outcome,
-        row.about,
-        row.reason,
-        row.details,
-        row.previous,
-        seal_of(row),
-    )
-    return row.number
+    return number
 
 
 async def head(connection: Connection, schema: str) -> tuple[int, str] | None:
@@ -165,20 +146,6 @@ async def pages(
             return
         yield [_read(row) for row in rows]
         condition, values = "number > $3::bigint", [rows[-1]["number"]]
-
-
-def _written(act: Act, now: Row) -> AuditRow:
-    return AuditRow(
-        number=1 if now["number"] is None else now["number"] + 1,
-        at=now["at"],
-        person=printable(act.person, NAME_LIMIT),
-        action=act.action,
-        outcome=act.outcome,
-        about=printable(act.about, NAME_LIMIT),
-        reason=printable(act.reason, REASON_LIMIT),
-        details=details_text(act.details),
-        previous=FIRST_PREVIOUS if now["seal"] is None else bytes(now["seal"]),
-    )
 
 
 def _read(row: Row) -> AuditRow:

@@ -21,7 +21,7 @@ MOST_SUSPECTS = 64
 """Rows whose seal does not fit that are kept, to see whether two of them changed places."""
 MOST_RENUMBERED = 16
 """Rows that may have been taken out, with the later ones renumbered, for us to see that it was this."""
-_DOMAIN = b"surefoot.audit.v1\n"
+_DOMAIN = b"surefoot audit v1\n"
 _TEXT_LIMIT = 10_000
 
 Kind = Literal["changed", "removed", "inserted", "swapped", "other_head"]
@@ -49,8 +49,8 @@ class AuditRow:
 
 def seal_of(row: AuditRow) -> bytes:
     """What the row must be sealed with. One row has one encoding, and no two rows share one."""
-    encoded = json.dumps(_sealed_part(row), sort_keys=True, separators=(",", ":"))
-    return hashlib.sha256(_DOMAIN + encoded.encode()).digest()
+    encoded = json.dumps(_sealed_part(row), sort_keys=True, separators=(",", ":"), ensure_ascii=False)
+    return hashlib.sha256(_DOMAIN + encoded.encode("utf-8", errors="surrogatepass")).digest()
 
 
 def details_text(details: Mapping[str, object]) -> str:

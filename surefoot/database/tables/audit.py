@@ -21,6 +21,37 @@ audit_log = Table(
 Index("audit_log_about", audit_log.c.about, audit_log.c.number)
 Index("audit_log_person", audit_log.c.person, audit_log.c.number)
 
+# Numbers have no gaps, so writers take turns, from here to the end of their transactions. All of it in one call: the
+# fewer messages go to and fro before the commit, the shorter the others wait. (to_json escapes as Python's json does,
+# so whoever verifies can seal for themselves.)
+declare("""
+CREATE FUNCTION {schema}.record_act(
+    act_person text, act_action text, act_outcome text, act_about text, act_reason text, act_details text
+) RETURNS bigint LANGUAGE plpgsql AS $function$
+DECLARE
+    last_number bigint;
+    last_seal bytea;
+    act_at timestamptz;
+    sealed text;
+BEGIN
+    PERFORM pg_advisory_xact_lock(1937076845, hashtext('{schema}.audit_log'));
+    -- A statement of its own: it sees what was committed while we waited for the lock.
+    SELECT number, seal INTO last_number, last_seal FROM {schema}.audit_log ORDER BY number DESC LIMIT 1;
+    last_number := coalesce(last_number, 0) + 1;
+    last_seal := coalesce(last_seal, decode(repeat('00', 32), 'hex'));
+    act_at := clock_timestamp();
+    sealed := '{{"about":' || to_json(act_about) || ',"action":' || to_json(act_action)
+        || ',"at":' || to_json(to_char(act_at AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"'))
+        || ',"details":' || to_json(act_details) || ',"number":' || last_number
+        || ',"outcome":' || to_json(act_outcome) || ',"person":' || to_json(act_person)
+        || ',"previous":"' || encode(last_seal, 'hex') || '","reason":' || to_json(act_reason) || '}}';
+    INSERT INTO {schema}.audit_log (number, at, person, action, outcome, about, reason, details, previous, seal)
+    VALUES (last_number, act_at, act_person, act_action, act_outcome, act_about, act_reason, act_details::json,
+        last_seal, sha256(convert_to(E'surefoot audit v1\\n' || sealed, 'UTF8')));
+    RETURN last_number;
+END
+$function$
+""")
 declare("""
 CREATE FUNCTION {schema}.refuse_audit_change() RETURNS trigger LANGUAGE plpgsql AS $function$
 BEGIN
