@@ -4,14 +4,22 @@ It is put into SQL for what is asked alone: only then are the indexes used. Its 
 statement.
 """
 
+import re
 from datetime import UTC, datetime
 from typing import Annotated, Literal, get_args
 
-from pydantic import AfterValidator, AwareDatetime, BaseModel, ConfigDict, Field
+from pydantic import AfterValidator, AwareDatetime, BaseModel, BeforeValidator, ConfigDict, Field
 
 Status = Literal["OPEN", "REPLAYING", "REPLAYED", "DISCARD_REQUESTED", "DISCARDED", "SUPERSEDED"]
 STATUSES: tuple[Status, ...] = get_args(Status)
 MOST_TEXT = 2000
+
+
+def _written_out(time: object) -> object:
+    """Not a bare number, which would be taken for seconds since 1970."""
+    if isinstance(time, datetime) or (isinstance(time, str) and re.match(r"\d{4}-\d\d-\d\d", time, re.ASCII)):
+        return time
+    raise ValueError("is no time such as 2026-11-16T12:00:00Z")
 
 
 def _in_utc(time: datetime) -> datetime:
@@ -22,7 +30,7 @@ def _in_utc(time: datetime) -> datetime:
 
 
 Text = Annotated[str, Field(max_length=MOST_TEXT)]
-Time = Annotated[AwareDatetime, AfterValidator(_in_utc)]
+Time = Annotated[AwareDatetime, BeforeValidator(_written_out), AfterValidator(_in_utc)]
 
 
 class Filter(BaseModel):
