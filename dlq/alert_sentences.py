@@ -87,7 +87,7 @@ def _new_group(group: Group) -> Alert:
     return Alert(
         "new_group",
         f"{beginning}, {group.open} open, of {_name(group.consumer)}: {quoted} "
-        f"(surefoot dlq list --fingerprint {group.fingerprint})",
+        f"(surefoot dlq list --group {group.fingerprint})",
         {
             "consumer": group.consumer,
             "event_type": group.event_type or "",

@@ -48,7 +48,7 @@ async def test_a_new_group_is_told_of_once_with_what_to_do(
     (alert,) = alerts.taken("new_group")
     assert alert.sentence == (
         "There is a new group of dead letters, 2 open, of warehouse: There is no article 7. "
-        "(surefoot dlq list --fingerprint aaaa)"
+        "(surefoot dlq list --group aaaa)"
     )
     assert alert.details == {
         "consumer": "warehouse",
