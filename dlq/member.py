@@ -50,6 +50,8 @@ class Member:
         self._database_away = self._outage("the database")
         self._connection: Connection | None = None
         self._told_of_none = False
+        self._next: dict[TopicPartition, int] = {}
+        """The offset that comes next, in the partitions that were read from since they came."""
         self._stopping = asyncio.Event()
 
     def stop(self) -> None:
@@ -72,7 +74,7 @@ class Member:
 
     async def _follow(self, topics: frozenset[str]) -> None:
         """Read these topics, until there are others."""
-        subscription = await self._log.subscribe(self._group, sorted(topics))
+        subscription = await self._log.subscribe(self._group, sorted(topics), on_assigned=self._come)
         self._log_away.over()
         log.info("reading", part=self._part, topics=sorted(topics))
         self._told_of_none = False
@@ -97,11 +99,12 @@ class Member:
         try:
             found = await subscription.poll(max_records=self._settings.poll_records, timeout=POLL)
         except RecordsGone as gone:
-            log.error("records were removed from the log before they were read; going on behind them", gap=str(gone))
-            GONE.labels(gone.where.topic).inc(gone.first - gone.wanted)
+            self._tell_of_gap(gone.where, gone.wanted, gone.first)
             await subscription.seek(gone.where, gone.first)
+            self._next[gone.where] = gone.first
             return
         HEARTBEAT.labels(self._part).set_to_current_time()
+        await self._look_for_gaps(subscription, found)
         if found and await self._made_true([record for records in found.values() for record in records]):
             await failpoint(f"dlq.{self._part}.taken")
             await self._tell_log(subscription, found)
@@ -135,6 +138,35 @@ class Member:
             await subscription.commit(next_offsets)
         except LeaseLost as error:  # its new owner reads them once more, and nothing comes of it
             log.info("a partition moved while its records were taken", part=self._part, error=str(error))
+
+    async def _come(self, partitions: frozenset[TopicPartition]) -> None:
+        """Somebody else may have read on in these, since they were ours before."""
+        for where in partitions:
+            self._next.pop(where, None)
+
+    async def _look_for_gaps(
+        self, subscription: Subscription, found: Mapping[TopicPartition, Sequence[StoredRecord]]
+    ) -> None:
+        """A log may pass over by itself what was removed. Nobody can bring it back, but somebody has to know."""
+        for where, records in found.items():
+            with contextlib.suppress(LogUnavailable):  # the records are in hand, and come first
+                wanted = self._next.get(where)
+                if wanted is None:
+                    wanted = await subscription.committed(where)
+                if wanted is not None and records[0].offset > wanted:
+                    first = (await self._log.first_offsets(where.topic)).get(where, 0)
+                    if first > wanted:
+                        self._tell_of_gap(where, wanted, min(first, records[0].offset))
+            self._next[where] = records[-1].offset + 1
+
+    def _tell_of_gap(self, where: TopicPartition, wanted: int, first: int) -> None:
+        GONE.labels(where.topic).inc(first - wanted)
+        log.error(
+            "records were removed from the log before they were read; give the topic a longer retention",
+            part=self._part,
+            at=f"{where.topic}/{where.partition}",
+            offsets=f"{wanted} to {first - 1}",
+        )
 
     async def _wait_for_topics(self) -> None:
         self._log_away.over()

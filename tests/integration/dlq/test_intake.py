@@ -5,6 +5,7 @@ from datetime import timedelta
 
 import asyncpg
 import pytest
+from structlog.testing import capture_logs
 
 from dlq.intake import Intake
 from outbox_publisher.runtime import Relay
@@ -211,9 +212,12 @@ async def test_letters_that_were_removed_before_they_were_read_do_not_stop_the_o
     await connection.execute("UPDATE surefoot.log_records SET stored_at = '-infinity'")
     await log.expire()
     await put(log, topic + ".dlq", letter_record("e-3"))
-    async with intake_running(database_url, log):
-        await there_are(connection, 2)
+    with capture_logs() as lines:
+        async with intake_running(database_url, log):
+            await there_are(connection, 2)
     assert await rows(connection, "event_id") == [("e-1",), ("e-3",)]
+    told = [line for line in lines if "removed from the log" in line["event"]]
+    assert [line["offsets"] for line in told] == ["1 to 1"]
 
 
 async def set_status(connection: asyncpg.Connection, status: str, *, resolved_after_s: float) -> None:
