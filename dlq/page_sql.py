@@ -1,10 +1,11 @@
 """The statements that pages are read by. Pure: texts and parameters.
 
 A page must cost the same whatever is in the table. What names one thing (a key, a flow, a saga) has an index of its
-own. Everything else is a matter of groups, which are few: a statement first takes the groups that can have such
-letters, then from each group and status the next few in the order of an index, and of these the first. So nothing is
-read past only because it is newer, or of another consumer; a plain condition would read on until it has found a page
-full.
+own. Everything else is a matter of groups, which are few. A statement takes the groups that can have such letters, and
+from each group and status the next letter in the order of an index. Of more groups than there are rows on the page,
+only those whose next letter comes first can have a part in it; from these it takes the next few, and of those the
+first. So nothing is read past only because it is newer, or of another consumer: a plain condition would read on until
+it has found a page full.
 """
 
 from datetime import datetime
@@ -26,25 +27,26 @@ Sql = tuple[str, list[object]]
 def events(schema: str, wanted: Filter, after: Place, limit: int, columns: str = LINE) -> Sql:
     """Newest first: by id, which rises with the time of taking in and never changes; where a time is asked for, by
     the time of failure."""
-    conditions, values = wanted.where("e")
-    written = Conditions(first=len(values) + 1)
+    order = "e.failed_at DESC, e.id DESC" if wanted.is_of_a_time else "e.id DESC"
+    page, values = (_by_group if _is_by_group(wanted) else _plainly)(schema, wanted, after, order, limit)
+    text = f"SELECT {columns} FROM ({page}) page JOIN {schema}.dlq_events e ON e.id = page.id ORDER BY {order}"
+    return text, values
+
+
+def _plainly(schema: str, wanted: Filter, after: Place, order: str, limit: int) -> Sql:
+    written = Conditions()
+    written.texts, written.values = wanted.where("e")
+    _behind(after, written)
+    where = " AND ".join(written.texts) or "true"
+    return f"SELECT e.id FROM {schema}.dlq_events e WHERE {where} ORDER BY {order} LIMIT {limit}", written.values
+
+
+def _behind(after: Place, written: Conditions) -> None:
     if isinstance(after, tuple):
         time, last = written.parameter("timestamptz", after[0]), written.parameter("uuid", after[1])
         written.texts.append(f"(e.failed_at, e.id) < ({time}, {last})")
     elif after is not None:
         written.add("e.id < {}", "uuid", after)
-    order = "e.failed_at DESC, e.id DESC" if wanted.is_of_a_time else "e.id DESC"
-    where = " AND ".join([*conditions, *written.texts]) or "true"
-    if _is_by_group(wanted):
-        groups, more = _of_groups(wanted, first=len(values) + len(written.values) + 1)
-        source = _by_group(schema, groups, where, order, limit)
-        values = [*values, *written.values, *more]
-    else:
-        source = f"SELECT e.id FROM {schema}.dlq_events e WHERE {where} ORDER BY {order} LIMIT {limit}"
-        values = [*values, *written.values]
-    text = f"""SELECT {columns} FROM ({source}) page JOIN {schema}.dlq_events e ON e.id = page.id
-        ORDER BY {order}"""
-    return text, values
 
 
 def groups(schema: str, wanted: Filter, after: tuple[datetime, str] | None, limit: int) -> Sql:
@@ -80,14 +82,6 @@ def _is_by_group(wanted: Filter) -> bool:
     return any(each is not None for each in narrow) or (wanted.is_of_a_time and wanted.status is not None)
 
 
-def _of_groups(wanted: Filter, first: int) -> Sql:
-    written = Conditions(first)
-    _conditions_of_groups(wanted, written)
-    if wanted.status is not None:
-        written.texts.append(f"s.status = '{wanted.status}'")
-    return " AND ".join(["s.many > 0", *written.texts]), written.values
-
-
 def _conditions_of_groups(wanted: Filter, written: Conditions) -> None:
     """What a letter has in common with its group, unless that is mixed: then its letters are looked at themselves."""
     written.equals("g.fingerprint", wanted.fingerprint)
@@ -102,15 +96,44 @@ def _conditions_of_groups(wanted: Filter, written: Conditions) -> None:
         written.texts[before:] = [f"(g.mixed OR {' AND '.join(written.texts[before:])})"]
 
 
-def _by_group(schema: str, groups: str, where: str, order: str, limit: int) -> str:
+def _by_group(schema: str, wanted: Filter, after: Place, order: str, limit: int) -> Sql:
+    written = Conditions()
+    _conditions_of_groups(wanted, written)
+    if wanted.status is not None:
+        written.texts.append(f"s.status = '{wanted.status}'")
+    of_groups = " AND ".join(["s.many > 0", *written.texts])
+    written.texts = []
+    _behind(after, written)
+    times, values = Filter(failed_after=wanted.failed_after, failed_before=wanted.failed_before).where(
+        "e", first=len(written.values) + 1
+    )
+    written.values += values
+    ahead = " AND ".join(
+        [
+            "e.fingerprint = heap.fingerprint AND e.status = heap.status",  # and nothing that is not in the index
+            *written.texts,
+            *times,
+            f"(NOT heap.mixed OR {_is_meant(schema, wanted, written)})",
+        ]
+    )
     counted = ", ".join(f"('{status}'::{schema}.dlq_status, g.{status.lower()})" for status in STATUSES)
-    return f"""
+    text = f"""
         SELECT e.id FROM (
-            SELECT g.fingerprint, s.status FROM {schema}.dlq_groups g
-                CROSS JOIN LATERAL (VALUES {counted}) AS s(status, many)
-            WHERE {groups}) heap
+            SELECT heap.* FROM (
+                SELECT g.fingerprint, g.mixed, s.status FROM {schema}.dlq_groups g
+                    CROSS JOIN LATERAL (VALUES {counted}) AS s(status, many)
+                WHERE {of_groups}) heap
+            CROSS JOIN LATERAL (
+                SELECT e.id, e.failed_at FROM {schema}.dlq_events e WHERE {ahead} ORDER BY {order} LIMIT 1) e
+            ORDER BY {order} LIMIT {limit}) heap
         CROSS JOIN LATERAL (
-            SELECT e.id, e.failed_at FROM {schema}.dlq_events e
-            WHERE e.fingerprint = heap.fingerprint AND e.status = heap.status AND {where}
-            ORDER BY {order} LIMIT {limit}) e
+            SELECT e.id, e.failed_at FROM {schema}.dlq_events e WHERE {ahead} ORDER BY {order} LIMIT {limit}) e
         ORDER BY {order} LIMIT {limit}"""
+    return text, written.values
+
+
+def _is_meant(schema: str, wanted: Filter, written: Conditions) -> str:
+    """Of a letter in a mixed group, looked at by itself."""
+    conditions, values = wanted.where("x", first=len(written.values) + 1)
+    written.values += values
+    return f"EXISTS (SELECT FROM {schema}.dlq_events x WHERE {' AND '.join(['x.id = e.id', *conditions])})"
