@@ -1,7 +1,8 @@
 """What the documents show is run: make targets exist, commands work, the first page works from top to bottom.
 
 A command that runs until stopped (`surefoot relay`), or that needs Kafka, is parsed by the real command line instead.
-`surefoot consume … --once` is run on the page that goes from top to bottom with it.
+`surefoot consume … --once` is run on the page that goes from top to bottom with it; `surefoot dlq …` needs a service,
+and is run beside one in tests/integration/dlq/test_operating_page.py.
 """
 
 import asyncio
@@ -18,6 +19,8 @@ import pytest
 from typer.main import get_command
 
 from consumers.settings import ConsumerSettings
+from dlq.access import AccessSettings
+from dlq.settings import DlqSettings
 from orchestrator.settings import OrchestratorSettings
 from outbox_publisher.settings import RelaySettings
 from surefoot.cli import build
@@ -40,6 +43,8 @@ METRICS = [
     ROOT / "outbox_publisher" / "metrics.py",
     ROOT / "consumers" / "metrics.py",
     ROOT / "orchestrator" / "metrics.py",
+    ROOT / "dlq" / "metrics.py",
+    ROOT / "dlq" / "http" / "metrics.py",
     ROOT / "surefoot" / "telemetry" / "alerts.py",
 ]
 FIRST_PAGE = ROOT / "docs" / "first-event.md"
@@ -82,7 +87,8 @@ def parse(arguments: list[str]) -> None:
 
 def is_runnable(arguments: list[str]) -> bool:
     follows = arguments[0] == "tail" and "--no-follow" not in arguments
-    return not UNTIL_STOPPED & set(arguments[:2]) and "--kafka" not in arguments and not follows
+    needs_a_service = arguments[0] == "dlq"
+    return not (UNTIL_STOPPED & set(arguments[:2]) or "--kafka" in arguments or follows or needs_a_service)
 
 
 def run(arguments: list[str], *, cwd: Path, url: str) -> subprocess.CompletedProcess[str]:
@@ -278,12 +284,18 @@ def test_every_setting_metric_table_and_column_is_documented() -> None:
     kafka += [f"SUREFOOT_LOG_{name.upper()}" for name in LogSettings.model_fields]
     consumer = [f"SUREFOOT_CONSUMER_{name.upper()}" for name in ConsumerSettings.model_fields.keys() - {"db_schema"}]
     sagas = [f"SUREFOOT_ORCHESTRATOR_{n.upper()}" for n in OrchestratorSettings.model_fields.keys() - {"db_schema"}]
+    letters = [
+        f"SUREFOOT_DLQ_{name.upper()}"
+        for settings_of in (DlqSettings, AccessSettings)
+        for name in settings_of.model_fields.keys() - {"db_schema"}
+    ]
     metrics = re.findall(r'"(surefoot_\w+)"', "".join(path.read_text() for path in METRICS))
     columns = [name for table in metadata.tables.values() for name in (table.name, *table.columns.keys())]
     wanted = {
         "relay.md": settings,
         "consumers.md": consumer,
         "operating-sagas.md": sagas,
+        "operating-dead-letters.md": letters,
         "event-log.md": kafka,
         "operations.md": metrics,
         "tables.md": columns,

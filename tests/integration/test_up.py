@@ -26,11 +26,12 @@ class Up:
     directory: Path
     port: int
     sagas_port: int
+    dlq_port: int
     family: str = field(default_factory=lambda: uuid4().hex)
     process: subprocess.Popen[str] | None = None
 
     def start(self) -> subprocess.Popen[str]:
-        ports = ("--port", str(self.port), "--sagas-port", str(self.sagas_port))
+        ports = ("--port", str(self.port), "--sagas-port", str(self.sagas_port), "--dlq-port", str(self.dlq_port))
         self.process = subprocess.Popen(
             [sys.executable, "-m", "surefoot", "up", "--directory", str(self.directory), *ports],
             stdout=subprocess.PIPE,
@@ -79,8 +80,8 @@ class Up:
 def up(tmp_path: Path) -> Iterator[Up]:
     for parent in (tmp_path, tmp_path.parent, tmp_path.parent.parent):
         parent.chmod(0o755)  # the server does not run as root, and has to get in
-    with listener() as one, listener() as other:
-        up = Up(tmp_path / "data", one.getsockname()[1], other.getsockname()[1])
+    with listener() as one, listener() as other, listener() as third:
+        up = Up(tmp_path / "data", *(taken.getsockname()[1] for taken in (one, other, third)))
     yield up
     up.kill_all()
 
@@ -121,9 +122,30 @@ def test_up_runs_until_interrupted_and_keeps_its_data(up: Up) -> None:
     assert kept == (2,)
 
 
-@pytest.mark.parametrize("option", ["--port", "--sagas-port"])
+def test_the_dead_letters_are_served_to_whoever_has_the_token_that_was_made(up: Up) -> None:
+    up.start()
+    lines = up.said_until("surefoot outbox list")
+    (said,) = [line.strip() for line in lines if "SUREFOOT_DLQ_TOKEN" in line]
+    token = up.directory / "dlq.token"
+    assert said == f"export SUREFOOT_DLQ_URL=http://127.0.0.1:{up.dlq_port} SUREFOOT_DLQ_TOKEN=$(cat '{token}')"
+    assert token.stat().st_mode & 0o777 == 0o600
+    wait_for(up.dlq_port)
+    command = f"{said}; {sys.executable} -m surefoot dlq groups"
+    done = subprocess.run(["sh", "-c", command], capture_output=True, text=True, timeout=60, check=False)
+    assert (done.returncode, done.stdout) == (0, "Nothing is dead.\n"), done.stderr
+    kept = token.read_text()
+    assert kept.strip() not in "".join(lines)
+    assert up.process is not None
+    up.process.send_signal(signal.SIGINT)
+    up.ended()
+    up.start()
+    up.said_until("surefoot outbox list")
+    assert token.read_text() == kept
+
+
+@pytest.mark.parametrize("option", ["--port", "--sagas-port", "--dlq-port"])
 def test_a_port_that_is_taken_is_told_before_anything_is_started(up: Up, option: str) -> None:
-    port = up.port if option == "--port" else up.sagas_port
+    port = {"--port": up.port, "--sagas-port": up.sagas_port, "--dlq-port": up.dlq_port}[option]
     with listener(port):
         up.start()
         code, said = up.ended()
