@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 import structlog
 
-from dlq.controls import control_of
+from dlq.controls import CannotBeTold, control_of
 from dlq.member import COMMAND_TIMEOUT, LOCK_TIMEOUT, LONGEST_PAUSE, SHORTEST_PAUSE, TRANSACTION_TIMEOUT, may_pass
 from dlq.metrics import CONTROLS, HEARTBEAT, OUTAGES
 from dlq.settings import DlqSettings
@@ -79,38 +79,48 @@ class Sender:
                 await self._publisher.close()
 
     async def look(self) -> None:
-        """Go on with each job under way that nobody else has in hand."""
+        """Go on with each job under way that nobody else has in hand. Where the log is away for one, the others have
+        their turn all the same: theirs may be other partitions."""
         if self._connection is None:
             self._connection = await self._connected()
         connection = self._connection
         under_way = await connection.fetch(self.turns.sql.under_way)
         if under_way and self._publisher is None:  # before anything is marked as sent
             self._publisher = await self._log.publisher()
+        away: LogUnavailable | None = None
         for row in under_way:
             batch = await self.turns.take(connection, row[0])
             if batch is not None:
                 await failpoint("dlq.sender.marked")
-                await self._send(connection, batch)
+                away = await self._send(connection, batch) or away
                 await failpoint("dlq.sender.published")
+        if away is not None:
+            raise away
 
-    async def _send(self, connection: Connection, batch: Batch) -> None:
+    async def _send(self, connection: Connection, batch: Batch) -> LogUnavailable | None:
         assert self._publisher is not None
         places: dict[TopicPartition, list[tuple[int, Record]]] = {}
+        refused = [(number, GONE) for number in batch.gone]
         for item in batch.items:
-            where, record = control_of(item)
-            places.setdefault(where, []).append((item.number, record))
+            try:
+                where, record = control_of(item)
+            except CannotBeTold as error:
+                refused.append((item.number, str(error)))
+            else:
+                places.setdefault(where, []).append((item.number, record))
         ends = await asyncio.gather(*(_publish(self._publisher, where, records) for where, records in places.items()))
-        refused = [(number, GONE) for number in batch.gone] + [one for sent in ends for one in sent.refused]
+        refused += [one for sent in ends for one in sent.refused]
         unsent = [number for sent in ends for number in sent.unsent]
         if refused:
             await self._answer_ourselves(connection, batch.job_id, refused)
         for item in batch.items:
             CONTROLS.labels(item.action).inc()
         away = next((sent.away for sent in ends if sent.away is not None), None)
-        if away is not None:
+        if away is None:
+            self._log_away.over()
+        else:
             await connection.execute(self.turns.sql.unmark, batch.job_id, unsent)
-            raise away
-        self._log_away.over()
+        return away
 
     async def _answer_ourselves(self, connection: Connection, job_id: str, refused: Sequence[tuple[int, str]]) -> None:
         """The log will never take these (their topic is gone, they are too large): no consumer will ever answer."""

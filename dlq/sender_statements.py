@@ -10,7 +10,12 @@ class SenderStatements:
     def __init__(self, schema: str) -> None:
         s = checked_schema(schema)
         items = f"{s}.dlq_job_items"
-        self.under_way = f"SELECT id::text FROM {s}.dlq_jobs WHERE ended_at IS NULL ORDER BY id"
+        # One that is paused and waits for no answer has nothing to do, unless it is to end.
+        self.under_way = f"""
+            SELECT j.id::text FROM {s}.dlq_jobs j WHERE j.ended_at IS NULL AND (j.status <> 'PAUSED'
+                OR EXISTS (SELECT FROM {items} i WHERE i.job_id = j.id AND i.state = 'SENT')
+                OR NOT EXISTS (SELECT FROM {items} i WHERE i.job_id = j.id AND i.state = 'PENDING'))
+            ORDER BY j.id"""
         # Somebody else who has it in hand will do it: there is no need to wait.
         self.lock = f"""
             SELECT j.kind::text, j.status::text, j.total, j.canary, j.rate, j.stop_on_error_rate, j.allowance, j.note,

@@ -293,6 +293,18 @@ async def test_a_pause_by_a_person_does_not_end_the_canary(ground: Ground) -> No
     assert len(await ground.sent()) == 2
 
 
+async def test_a_paused_job_ends_when_its_last_answer_comes(ground: Ground) -> None:
+    job_id = await ground.replay(2)
+    await ground.look()
+    async with jobs(ground.connection) as verbs:
+        await verbs.pause(ADA, job_id, "lunch")
+    await ground.look()
+    assert (await ground.job(job_id))[0] == "PAUSED"
+    await ground.answer(job_id, 1, 2)
+    await ground.look()
+    assert (await ground.job(job_id))[0] == "DONE"
+
+
 async def test_a_job_is_done_when_all_are_answered(ground: Ground) -> None:
     job_id = await ground.replay(3)
     await ground.look()
@@ -353,6 +365,17 @@ async def test_where_the_topic_or_partition_is_gone_we_answer_ourselves_and_the_
     await ground.answer(job_id, 2)
     await ground.look()
     assert await ground.job(job_id) == ("DONE", "Of 3, 1 went well and 2 did not.")
+
+
+async def test_a_letter_from_a_topic_that_cannot_be_is_answered_by_ourselves_too(ground: Ground) -> None:
+    await letters.insert(
+        ground.connection, [letters.letter(1, topic="no topic"), letters.letter(2, topic=ground.topic)]
+    )
+    async with jobs(ground.connection) as verbs:
+        await verbs.replay(ADA, these([str(letters.dlq_id(n)) for n in (1, 2)]), reason=WHY)
+    await ground.look()
+    assert await ground.sent_events() == ["event-2"]
+    assert await statuses(ground.connection) == {"OPEN": 1, "REPLAYING": 1}
 
 
 async def test_a_letter_that_is_gone_from_under_a_dry_run_is_answered_too(ground: Ground) -> None:

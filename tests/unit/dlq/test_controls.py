@@ -5,7 +5,7 @@ import json
 
 import pytest
 
-from dlq.controls import Item, control_of, lane_of
+from dlq.controls import CannotBeTold, Item, control_of, lane_of
 from surefoot.consumer.controls import Action, Control, Replacement
 from surefoot.events import decode
 from surefoot.log.port import TopicPartition
@@ -77,6 +77,18 @@ def test_texts_that_people_gave_are_made_fit_to_be_read() -> None:
     _, record = control_of(_with(by="", why="because\x00 of this"))
     data = json.loads(record.value or b"")
     assert (data["by"], data["why"]) == ("unknown", "because� of this")
+
+
+@pytest.mark.parametrize("topic", ["", "a b", "..", "x" * 250, "a/b"])
+def test_there_is_no_way_to_tell_what_came_from_a_topic_that_cannot_be(topic: str) -> None:
+    with pytest.raises(CannotBeTold, match="There can be no topic"):
+        control_of(_with(topic=topic))
+
+
+@pytest.mark.parametrize("changed", [{"event_id": ""}, {"source": "x" * 1201}, {"event_id": "a\x00b"}])
+def test_there_is_no_way_to_tell_of_what_a_consumer_could_not_read(changed: dict[str, object]) -> None:
+    with pytest.raises(CannotBeTold):
+        control_of(_with(**changed))
 
 
 def test_a_lane_is_a_key_of_a_partition_for_a_consumer() -> None:
