@@ -30,8 +30,8 @@ class Housekeeping:
         self._settings = settings
         self._alerts = alerts
         self._telling = DlqAlerts(settings.db_schema, settings, alerts)
-        self._retention = Retention(settings, alerts)
         self._stopping = asyncio.Event()
+        self._retention = Retention(settings, alerts, self._stopping)
         self._outage = Outage(
             "the database of the dead letters' housekeeping",
             OUTAGES.labels("housekeeping", "database"),

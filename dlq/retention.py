@@ -4,6 +4,7 @@ A letter that somebody has decided goes after its time. One that is open is mone
 first, and if later events of its key wait for it, it stays. What is in the hands of a job or of an approval stays too.
 """
 
+import asyncio
 from collections import Counter
 from collections.abc import Sequence
 from datetime import timedelta
@@ -49,8 +50,7 @@ class RetentionStatements:
                 ORDER BY e.id LIMIT {BATCH} FOR UPDATE OF e SKIP LOCKED)
             {gone}"""
         self.open_past = f"""
-            SELECT consumer, held, count(*) AS count, min(failed_at) AS oldest_at,
-                (array_agg(id::text ORDER BY failed_at, id))[1] AS oldest_id
+            SELECT consumer, held, count(*) AS count, min(failed_at) AS oldest_at, min(id::text) AS oldest_id
             FROM {events} WHERE status = 'OPEN' AND failed_at < now() - $1::interval
             GROUP BY consumer, held ORDER BY consumer"""
         self.tell = f"""
@@ -89,13 +89,14 @@ class RetentionStatements:
 
 
 class Retention:
-    def __init__(self, settings: DlqSettings, alerts: Alerts) -> None:
+    def __init__(self, settings: DlqSettings, alerts: Alerts, stopping: asyncio.Event) -> None:
         self._settings = settings
+        self._stopping = stopping
         self._alerts = alerts
         self._sql = RetentionStatements(settings.db_schema)
 
     async def keep(self, connection: Connection) -> int:
-        """How many dead letters were removed. Every batch is a transaction of its own."""
+        """How many dead letters were removed. Every batch is a transaction of its own, and may be the last one."""
         kept = self._settings.retention
         removed = await self._letters(connection, self._sql.remove_resolved, "Settled", kept)
         removed += await self._letters(connection, self._sql.remove_open, "Open, and told of before", kept, GRACE)
@@ -103,15 +104,15 @@ class Retention:
         await self._decided(connection, self._sql.remove_jobs, "jobs")
         await self._decided(connection, self._sql.remove_approvals, "approvals")
         # Nothing is left in these groups; the audit log has nothing to say of them.
-        await _all(connection, self._sql.remove_groups, BATCH, kept)
-        await _all(connection, self._sql.remove_requests, BATCH, REQUESTS_KEPT)
-        await _all(connection, self._sql.forget_letters, BATCH, kept + LETTER_IDS_KEPT, self._settings.group)
-        await connection.execute(self._sql.forget_told, kept)
+        await self._all(connection, self._sql.remove_groups, kept)
+        await self._all(connection, self._sql.remove_requests, REQUESTS_KEPT)
+        await self._all(connection, self._sql.forget_letters, kept + LETTER_IDS_KEPT, self._settings.group)
+        await connection.execute(self._sql.forget_told, kept + 2 * GRACE)
         return removed
 
     async def _letters(self, connection: Connection, statement: str, which: str, *times: timedelta) -> int:
         removed = 0
-        while True:
+        while not self._stopping.is_set():
             async with connection.transaction():
                 rows = await connection.fetch(statement, *times)
                 if rows:
@@ -119,17 +120,23 @@ class Retention:
                     await self._record(connection, "dead letters", f"{which}; older than {times[0]}.", details)
             removed += len(rows)
             if len(rows) < BATCH:
-                return removed
+                break
+        return removed
 
     async def _decided(self, connection: Connection, statement: str, what: str) -> None:
         """Jobs or approvals that ended long ago, with their items."""
         gone = JOBS_BATCH
-        while gone == JOBS_BATCH:
+        while gone == JOBS_BATCH and not self._stopping.is_set():
             async with connection.transaction():
                 gone = _count(await connection.execute(statement, self._settings.retention))
                 if gone:
                     why = f"Ended; older than {self._settings.retention}."
                     await self._record(connection, what, why, {"removed": gone})
+
+    async def _all(self, connection: Connection, statement: str, *arguments: object) -> None:
+        gone = BATCH
+        while gone == BATCH and not self._stopping.is_set():
+            gone = _count(await connection.execute(statement, *arguments))
 
     async def _record(self, connection: Connection, about: str, why: str, details: dict[str, object]) -> None:
         await record(connection, self._sql.schema, Act(SUREFOOT, "retention", "done", about, why, details))
@@ -154,11 +161,6 @@ def _of_letters(rows: Sequence[Row]) -> dict[str, object]:
         "groups": dict(groups.most_common(MOST_NAMED)),
         "more_groups": max(0, len(groups) - MOST_NAMED),
     }
-
-
-async def _all(connection: Connection, statement: str, batch: int, *arguments: object) -> None:
-    while _count(await connection.execute(statement, *arguments)) == batch:
-        pass
 
 
 def _count(answer: str) -> int:
