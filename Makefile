@@ -20,7 +20,7 @@ $(READY): pyproject.toml constraints.txt
 
 install: $(READY) ## Install everything into .venv
 
-demo: $(READY) ## Watch events and sagas on the embedded database; ends by itself
+demo: $(READY) ## Watch events, sagas and dead letters on the embedded database; ends by itself
 	@$(BIN)/surefoot demo
 
 up: $(READY) ## Run the whole platform on the embedded database until Ctrl-C

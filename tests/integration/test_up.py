@@ -161,7 +161,7 @@ def test_one_port_for_both_is_refused(up: Up) -> None:
     up.sagas_port = up.port
     up.start()
     code, said = up.ended()
-    assert (code, said.splitlines()[-1].partition(": ")[0]) == (1, f"The sagas cannot be served at 127.0.0.1:{up.port}")
+    assert (code, said.splitlines()[-1].partition(": ")[0]) == (2, f"The sagas cannot be served at 127.0.0.1:{up.port}")
 
 
 def test_a_port_that_is_lost_to_another_ends_it_with_a_sentence(up: Up) -> None:
@@ -175,7 +175,7 @@ def test_a_port_that_is_lost_to_another_ends_it_with_a_sentence(up: Up) -> None:
     assert code == 2, said
     assert "Traceback" not in said
     assert "doors ended with code -9" in said
-    assert said.splitlines()[-1].endswith("Choose another port with --port.")
+    assert said.splitlines()[-1].endswith("Choose another port with --port."), said
     assert up.left() == {}
 
 

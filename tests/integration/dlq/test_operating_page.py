@@ -1,7 +1,8 @@
 """Every `surefoot dlq …` in the documents is given, to a real service with a real consumer, and works.
 
-Before each command the dead letters, jobs, requests and tokens that the documents speak of are there under the ids they
-have there: three orders of one group, mended; a job that runs slowly and one that is paused; a discard that waits.
+The dead letters, jobs, requests and tokens that the documents speak of are there under the ids they have there: orders
+of one group, mended; a job that runs slowly and one that is paused; a discard that waits. Before a command that changes
+them they are placed anew.
 """
 
 import asyncio
@@ -30,8 +31,9 @@ TOKEN = "0192f0c1-7a3e-7c41-9d0a-6f1f0d6f3b41"
 GROUP = "9f2c4e1a7b3d5860"
 HASH = "2c26b46b68ffc68ff99b453c1d30413413422d706483bfa0f98a5e886266e7ae"
 LINES = [
-    line for line in shown("surefoot") if line.startswith("surefoot dlq ") and not UNTIL_STOPPED & {line.split()[2]}
+    line for line in shown("surefoot") if line.startswith("surefoot dlq ") and line.split()[2] not in UNTIL_STOPPED
 ]
+READS = {"groups", "list", "show", "reveal", "jobs", "job", "approvals", "export", "report"}
 TABLES = "dlq_events, dlq_groups, dlq_group_changes, dlq_jobs, dlq_job_items, dlq_approvals, dlq_approval_items"
 
 
@@ -110,9 +112,10 @@ def test_there_are_commands_to_be_tried() -> None:
     assert {"discard", "approvals", "approve", "refuse", "export", "report", "token"} <= verbs
 
 
-@pytest.mark.parametrize("line", LINES)
+@pytest.mark.parametrize("line", sorted(LINES, key=lambda line: line.split()[2] not in READS))
 def test_every_command_about_dead_letters_in_the_documents_works(line: str, ground: Ground, given: Given) -> None:
-    place(ground)
+    if line.split()[2] not in READS or ground.status(LETTER) != "OPEN":
+        place(ground)
     set_hash = str(ground.value("SELECT set_hash FROM surefoot.dlq_approvals WHERE id = %s::uuid", REQUEST))
     arguments = [set_hash if word == HASH else word for word in shlex.split(line)[1:]]
     done = given(ground, *arguments, person="ben")
