@@ -5,6 +5,7 @@ is committed: a crash in between tells twice and never nothing.
 """
 
 from dlq.alert_sentences import Group, is_few_again, is_many, many_open, new_groups
+from dlq.metrics import OPEN
 from dlq.settings import DlqSettings
 from surefoot.database.connection import Connection
 from surefoot.database.schema import checked_schema
@@ -79,6 +80,9 @@ class DlqAlerts:
     async def tell_of_many_open(self, connection: Connection) -> None:
         limit = self._settings.many_open
         counts: dict[str, int] = {row[0]: row[1] for row in await connection.fetch(self._open)}
+        OPEN.clear()
+        for consumer, count in counts.items():
+            OPEN.labels(consumer).set(count)
         async with connection.transaction():
             await connection.execute(
                 self._few, [name for name, count in counts.items() if not is_few_again(count, limit)]

@@ -15,7 +15,7 @@ import structlog
 from dlq.metrics import GONE, HEARTBEAT, OUTAGES
 from dlq.settings import DlqSettings
 from surefoot.database.connection import Connection, close_quietly, connect, explain, is_database_error, is_outage
-from surefoot.errors import LeaseLost, LogUnavailable
+from surefoot.errors import ConfigurationError, LeaseLost, LogUnavailable
 from surefoot.log.port import EventLog, StoredRecord, Subscription, TopicPartition
 from surefoot.log.postgres_records import RecordsGone
 from surefoot.telemetry.outage import Outage
@@ -63,18 +63,26 @@ class Member:
             while not self._stopping.is_set():
                 try:
                     topics = await self._topics()
-                    if topics:
-                        await self._follow(topics)
-                    else:
+                    if not topics:
                         await self._wait_for_topics()
+                    elif (subscription := await self._joined(topics)) is not None:
+                        await self._follow(subscription, topics)
                 except LogUnavailable as error:
                     await self._log_away.wait(error, self._stopping)
         finally:
             await self._disconnect()
 
-    async def _follow(self, topics: frozenset[str]) -> None:
+    async def _joined(self, topics: frozenset[str]) -> Subscription | None:
+        """None if one of the topics has gone since they were named."""
+        try:
+            return await self._log.subscribe(self._group, sorted(topics), on_assigned=self._come)
+        except ConfigurationError:
+            if await self._topics() == topics:
+                raise
+            return None
+
+    async def _follow(self, subscription: Subscription, topics: frozenset[str]) -> None:
         """Read these topics, until there are others."""
-        subscription = await self._log.subscribe(self._group, sorted(topics), on_assigned=self._come)
         self._log_away.over()
         log.info("reading", part=self._part, topics=sorted(topics))
         self._told_of_none = False
@@ -100,7 +108,8 @@ class Member:
             found = await subscription.poll(max_records=self._settings.poll_records, timeout=POLL)
         except RecordsGone as gone:
             self._tell_of_gap(gone.where, gone.wanted, gone.first)
-            await subscription.seek(gone.where, gone.first)
+            with contextlib.suppress(LeaseLost):  # its new owner finds out by itself
+                await subscription.seek(gone.where, gone.first)
             self._next[gone.where] = gone.first
             return
         HEARTBEAT.labels(self._part).set_to_current_time()

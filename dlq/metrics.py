@@ -5,6 +5,7 @@ from prometheus_client import Counter, Gauge
 LETTERS = Counter(
     "surefoot_dlq_letters_total", "Letters taken in: new, again, duplicate, old or unreadable.", ["topic", "result"]
 )
+OPEN = Gauge("surefoot_dlq_open", "Open letters, measured by every service for all.", ["consumer"])
 ANSWERS = Counter("surefoot_dlq_answers_total", "Answers of consumers that a job waited for.", ["action", "answer"])
 CONTROLS = Counter("surefoot_dlq_controls_total", "Control records sent, repeats counted.", ["action"])
 UNASKED = Counter("surefoot_dlq_answers_unasked_total", "Answers that no job waited for, or that cannot be read.")

@@ -2,6 +2,7 @@
 
 import json
 from datetime import timedelta
+from functools import partial
 
 import asyncpg
 import pytest
@@ -15,8 +16,10 @@ from surefoot.log.postgres import PostgresLog
 from tests.consuming import consumer_running, create_topics, publish
 from tests.events import ThingHappened
 from tests.integration.consumers.deciding import Mendable, control, tell
+from tests.integration.dlq.asking import letters_in
 from tests.integration.dlq.serving import all_read, intake_running, quick
 from tests.integration.dlq.writing import DIED_AT, count, letter_record, put, rows, there_are
+from tests.waiting import eventually
 
 
 async def test_a_dead_event_becomes_a_row_with_all_that_is_known_of_it(
@@ -227,4 +230,55 @@ async def set_status(connection: asyncpg.Connection, status: str, *, resolved_af
         status,
         None if status == "OPEN" else "decided",
         DIED_AT + timedelta(seconds=resolved_after_s) if settled else None,
+    )
+
+
+class Forgetful(PostgresLog):
+    """Names a topic, once, that is gone by the time it is to be read."""
+
+    named = False
+
+    async def topics(self) -> frozenset[str]:
+        found = await super().topics()
+        if self.named:
+            return found
+        self.named = True
+        return found | {"gone.dlq"}
+
+
+async def test_a_topic_that_goes_while_it_is_sought_stops_nobody(
+    database_url: str, connection: asyncpg.Connection, log: PostgresLog, topic: str
+) -> None:
+    await put(log, topic + ".dlq", letter_record("e-1"))
+    forgetful = Forgetful(database_url)
+    async with intake_running(database_url, forgetful):
+        await there_are(connection, 1)
+    await forgetful.close()
+
+
+async def test_two_that_want_the_same_rows_in_another_order_both_come_through(
+    database_url: str, connection: asyncpg.Connection, log: PostgresLog, topic: str
+) -> None:
+    """Each waits at a row that the other has: the intake, which is turned away, tries again."""
+    await letters_in(connection, database_url, log, "e-1", "e-2")
+    first, second = await rows(connection, "id::text")
+    other = await asyncpg.connect(database_url, server_settings={"deadlock_timeout": "60s"})  # so it is not this one
+    async with intake_running(database_url, log):
+        async with other.transaction():
+            await other.execute("SELECT 1 FROM surefoot.dlq_events WHERE id = $1::text::uuid FOR UPDATE", second[0])
+            letters = [letter_record(f"e-{n}", after_s=60, replays="1") for n in (1, 2)]
+            await put(log, topic + ".dlq", *letters)
+            await eventually(partial(waits, connection), what="the intake waits for the second row")
+            await other.execute("UPDATE surefoot.dlq_events SET saga_id = 'x' WHERE id = $1::text::uuid", first[0])
+        await there_are(connection, 2, "deaths = 2")
+    await other.close()
+    assert await count(connection, "saga_id = 'x'") == 0  # the letter's own came later
+
+
+async def waits(connection: asyncpg.Connection) -> bool:
+    return bool(
+        await connection.fetchval(
+            "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock'"
+            " AND application_name = 'surefoot dlq intake' AND datname = current_database()"
+        )
     )

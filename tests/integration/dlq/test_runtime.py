@@ -7,6 +7,7 @@ from functools import partial
 
 import asyncpg
 import pytest
+from prometheus_client import REGISTRY
 from structlog.testing import capture_logs
 from structlog.typing import EventDict
 
@@ -50,6 +51,7 @@ async def test_a_dead_event_is_found_replayed_and_its_end_is_heard(
     service = DlqRuntime(database_url, log, quick())
     async with consumer_running(shop.consumer, database_url, log), running(service):
         await there_are(connection, 1, "status = 'OPEN' AND held")
+        await eventually(partial(counted_open, 1), what="the open letter is counted")
         shop.broken.clear()
         dead: str = await connection.fetchval("SELECT id::text FROM surefoot.dlq_events")
         async with connection.transaction():
@@ -63,6 +65,7 @@ async def test_a_dead_event_is_found_replayed_and_its_end_is_heard(
 
         await eventually(both, what="what waited behind it has had its effect")
         await eventually(lambda: has_ended(connection), what="the job has ended")
+        await eventually(partial(counted_open, 0), what="no letter is counted any more")
 
 
 async def test_it_stops_at_once_when_it_is_idle(database_url: str, log: PostgresLog, topic: str) -> None:
@@ -179,6 +182,10 @@ async def taken_in(url: str, log: PostgresLog, topic: str, event_id: str, many: 
 
 async def has_ended(connection: asyncpg.Connection) -> bool:
     return bool(await connection.fetchval("SELECT count(*) = 1 FROM surefoot.dlq_jobs WHERE status = 'DONE'"))
+
+
+async def counted_open(many: int) -> bool:
+    return REGISTRY.get_sample_value("surefoot_dlq_open", {"consumer": "warehouse"}) == many
 
 
 def of(lines: list[EventDict], text: str) -> list[str]:
