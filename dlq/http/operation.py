@@ -30,6 +30,11 @@ class NotJson(SurefootError):
         super().__init__(f"The body must be JSON, and say so: Content-Type: {JSON}.")
 
 
+class SaidTwice(SurefootError):
+    def __init__(self, name: str) -> None:
+        super().__init__(f"{name[:200]} is said more than once: which one is meant? Say it once.")
+
+
 def allowed(role: Role, action: Action | None = None) -> dict[str, Any]:
     """For `openapi_extra`: who may, and what it is called in the audit log."""
     return {"x-role": role} if action is None else {"x-role": role, "x-action": action}
@@ -62,9 +67,19 @@ class Operation(APIRoute):
                     raise WrongRole(person, self.role)
             if request.method == "POST" and not _is_json(request):
                 raise NotJson
+            _check_said_once(request)
             return await handle(request)
 
         return guarded
+
+
+def _check_said_once(request: Request) -> None:
+    """Of two values the last would win, and the first be passed over without a word."""
+    seen: set[str] = set()
+    for name, _ in request.query_params.multi_items():
+        if name in seen:
+            raise SaidTwice(name)
+        seen.add(name)
 
 
 def _is_json(request: Request) -> bool:

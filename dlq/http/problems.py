@@ -22,7 +22,7 @@ from dlq.errors import (
 )
 from dlq.http.door import SECURITY
 from dlq.http.idempotency import BadKey, InFlight, KeyReused
-from dlq.http.operation import NotJson, WrongRole
+from dlq.http.operation import NotJson, SaidTwice, WrongRole
 from dlq.http.refusing import Refusals
 from surefoot.database.connection import DRIVER_ERRORS, explain, is_outage
 from surefoot.errors import SurefootError
@@ -45,6 +45,7 @@ STATUS: dict[type[SurefootError], int] = {
     InvalidEdit: 422,
     InvalidRequest: 422,
     KeyReused: 422,
+    SaidTwice: 422,
     TooMany: 422,
     TooManyJobs: 429,
 }

@@ -40,7 +40,7 @@ async def test_a_flood_of_strangers_is_recorded_a_few_times_and_counted(database
 
 
 async def test_a_flood_of_one_person_is_recorded_a_few_times_and_counted(database_url: str) -> None:
-    limits = {"requests_per_second": 0.001, "requests_at_once": 1, "refusals_recorded_per_minute": 3}
+    limits: dict[str, Any] = {"requests_per_second": 0.001, "requests_at_once": 1, "refusals_recorded_per_minute": 3}
     async with ground_at(database_url, **limits) as ground:
         for _ in range(10):
             await ground.post("otto", "/replay", {})
@@ -56,7 +56,8 @@ async def test_a_refusal_that_cannot_be_recorded_stays_one(database_url: str) ->
 
 
 def _unrecorded() -> float:
-    return UNRECORDED._value.get()
+    found: float = UNRECORDED._value.get()
+    return found
 
 
 async def test_without_any_token_it_does_not_start(database_url: str) -> None:
@@ -82,7 +83,7 @@ async def test_with_a_token_it_starts_anywhere_and_closed(database_url: str) -> 
 
 
 async def test_with_an_issuer_it_starts_without_local_tokens(database_url: str) -> None:
-    settings = AccessSettings(jwt_secret="s" * 32, jwt_audience="a", jwt_issuer="i")  # type: ignore[arg-type]
+    settings = AccessSettings(jwt_secret="s" * 32, jwt_audience="a", jwt_issuer="i")
     access = await check_access(database_url, "surefoot", settings, host="127.0.0.1", open_=False)
     assert not access.is_open
 

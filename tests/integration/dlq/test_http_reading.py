@@ -84,6 +84,7 @@ async def test_what_is_not_there_is_answered_with_a_sentence(ground: Ground) -> 
         ("/events?after=x", "The page cannot begin there"),
         ("/groups?after=x", "The page cannot begin there"),
         ("/jobs?after=x", "after cannot be used"),
+        ("/events?key=a&key=b", "key is said more than once"),
         ("/events?statsu=OPEN", "statsu is not a parameter of this"),
         ("/events?failed_after=2026-01-01", "failed_after cannot be used"),
         ("/events/order-1", "id cannot be used"),

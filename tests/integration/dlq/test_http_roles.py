@@ -85,7 +85,7 @@ def _expected(person: str | None, role: str) -> int | str:
         return "let in"
     if person is None:
         return 401
-    return "let in" if ROLES.index(PEOPLE[person]) >= ROLES.index(role) else 403  # type: ignore[arg-type]
+    return "let in" if ROLES.index(PEOPLE[person]) >= ROLES.index(role) else 403
 
 
 async def test_every_refusal_of_a_role_is_recorded(ground: Ground) -> None:

@@ -2,6 +2,7 @@
 
 import json
 from datetime import timedelta
+from typing import Any
 
 import pytest
 from cryptography.hazmat.primitives.asymmetric import ec, rsa
@@ -136,7 +137,7 @@ async def test_without_a_name_only_an_only_key_is_meant() -> None:
 
 
 def test_who_may_be_asked_for_tokens_must_be_said_once_and_whole() -> None:
-    whole = {"jwt_audience": "a", "jwt_issuer": "i"}
+    whole: dict[str, Any] = {"jwt_audience": "a", "jwt_issuer": "i"}
     assert not AccessSettings().accepts_jwt
     assert AccessSettings(jwt_jwks="https://issuer.example/keys", **whole).accepts_jwt
     for settings, says in (
@@ -147,7 +148,7 @@ def test_who_may_be_asked_for_tokens_must_be_said_once_and_whole() -> None:
         ({"jwt_secret": SecretStr("s" * 32), "jwt_jwks": "keys.json", **whole}, "More than one"),
     ):
         with pytest.raises(ConfigurationError, match=says):
-            AccessSettings(**settings)  # type: ignore[arg-type]
+            AccessSettings(**settings)
 
 
 def test_a_file_of_keys_that_is_not_there_is_told_at_the_start() -> None:
