@@ -50,6 +50,10 @@ class Slots:
         self._free += 1
 
 
+class _NotBegun(Exception):
+    """We are to stop: the call is for whoever owns the partition next."""
+
+
 class OutsideCalls:
     """The calls of one partition."""
 
@@ -68,6 +72,11 @@ class OutsideCalls:
         self._wake = wake
         self._tasks: dict[int, asyncio.Task[None]] = {}
         self._ended: list[Called] = []
+        self._no_more = False
+
+    def begin_no_more(self) -> None:
+        """Those that were begun may end; one that is about to begin does not."""
+        self._no_more = True
 
     def under_way(self) -> list[int]:
         """Offsets of calls that were started and whose end has not been dealt with."""
@@ -103,6 +112,8 @@ class OutsideCalls:
         error: BaseException | None = None
         try:
             result = await self._made(row, delivery)
+        except _NotBegun:
+            return
         except Exception as raised:
             error = raised
         finally:
@@ -121,6 +132,8 @@ class OutsideCalls:
             fence = await driver.fetchval(self._database.sql.current_fence, *self._position.place)
         if fence != self._position.fence:
             raise FenceLost("The partition has a new owner: the call is the new owner's to make.")
+        if self._no_more:
+            raise _NotBegun
         await failpoint("consumer.calling")
         with handling(event, self._position.consumer), ordinary_errors():
             async with asyncio.timeout(self._timeout_s):

@@ -101,6 +101,8 @@ class ConsumerRuntime:
     def stop(self) -> None:
         """Finish the batches under way, then end `run`."""
         self._stopping.set()
+        for worker in self.partitions.workers.values():
+            worker.stop()  # at once: the loop that polls may be waiting for records
 
     @property
     def next_offsets(self) -> dict[TopicPartition, int]:

@@ -89,6 +89,7 @@ class Worker:
     def stop(self) -> None:
         """Finish the transaction under way, then end `run`."""
         self._stopping.set()
+        self._calls.begin_no_more()
         self._woken.set()
 
     async def run(self) -> None:
