@@ -46,7 +46,8 @@ class Door:
             await self._app(scope, receive, send)
         elif scope["type"] == "http":
             await self._answer(scope, receive, _with_security(send))
-        # A websocket is nothing we have: it is left unanswered, and the server closes it.
+        else:
+            await send({"type": "websocket.close", "code": 1008})  # nothing we have
 
     async def _answer(self, scope: Scope, receive: Receive, send: Send) -> None:
         request = Request(scope)

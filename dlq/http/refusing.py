@@ -45,7 +45,7 @@ class Refusals:
             person: Person | None = getattr(request.state, "person", None)
             name = ANONYMOUS if person is None else person.name
             address = "" if request.client is None else request.client.host
-            if sparingly and not self._few.allows(f"{name} {address}"):
+            if (sparingly or person is None) and not self._few.allows(f"{name} {address}"):
                 UNRECORDED.inc()
             else:
                 details = {

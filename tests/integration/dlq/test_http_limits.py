@@ -39,6 +39,13 @@ async def test_a_flood_of_strangers_is_recorded_a_few_times_and_counted(database
         assert _unrecorded() - before == 7
 
 
+async def test_what_is_open_to_strangers_is_no_way_to_fill_the_log(database_url: str) -> None:
+    async with ground_at(database_url, refusals_recorded_per_minute=3) as ground:
+        for _ in range(10):
+            assert (await ground.ask(None, "DELETE", "/healthz")).status_code == 405
+        assert await ground.refused() == [("anonymous", "request", "DELETE /admin/dlq/healthz")] * 3
+
+
 async def test_a_flood_of_one_person_is_recorded_a_few_times_and_counted(database_url: str) -> None:
     limits: dict[str, Any] = {"requests_per_second": 0.001, "requests_at_once": 1, "refusals_recorded_per_minute": 3}
     async with ground_at(database_url, **limits) as ground:
