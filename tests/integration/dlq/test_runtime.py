@@ -3,6 +3,7 @@
 import asyncio
 import time
 from collections.abc import Iterator
+from datetime import timedelta
 from functools import partial
 
 import asyncpg
@@ -11,6 +12,7 @@ from prometheus_client import REGISTRY
 from structlog.testing import capture_logs
 from structlog.typing import EventDict
 
+from dlq.intake import Intake
 from dlq.jobs import Jobs
 from dlq.people import Person
 from dlq.runtime import DlqRuntime
@@ -26,6 +28,7 @@ from tests.integration.consumers.deciding import Mendable
 from tests.integration.consumers.effects import effects
 from tests.integration.dlq.serving import quick, running
 from tests.integration.dlq.writing import count, letter_record, put, there_are
+from tests.proxy import SilencingProxy
 from tests.waiting import eventually
 
 PARTS_ON_THE_LOG = {"dlq intake: the event log", "dlq outcomes: the event log"}
@@ -170,6 +173,20 @@ async def test_it_stops_within_seconds_while_everything_is_away(
         async with asyncio.timeout(10):
             await run
     await log.close()
+
+
+@pytest.mark.slow
+async def test_a_database_that_falls_silent_is_left_and_asked_anew(
+    database_url: str, connection: asyncpg.Connection, log: PostgresLog, topic: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("dlq.member.COMMAND_TIMEOUT", timedelta(seconds=1))
+    async with SilencingProxy(database_url) as proxy, running(Intake(proxy.url, log, quick())):
+        await put(log, topic + ".dlq", letter_record("e-1"))
+        await there_are(connection, 1)
+        proxy.silence()
+        await put(log, topic + ".dlq", letter_record("e-2"))
+        await there_are(connection, 2)
+    assert await count(connection, "deaths = 1") == 2
 
 
 async def taken_in(url: str, log: PostgresLog, topic: str, event_id: str, many: int) -> None:
