@@ -28,7 +28,12 @@ def events(schema: str, wanted: Filter, after: Place, limit: int, columns: str =
     """Newest first: by id, which rises with the time of taking in and never changes; where a time is asked for, by
     the time of failure."""
     order = "e.failed_at DESC, e.id DESC" if wanted.is_of_a_time else "e.id DESC"
-    page, values = (_by_group if _is_by_group(wanted) else _plainly)(schema, wanted, after, order, limit)
+    read = _by_group if _is_by_group(wanted) else _plainly
+    if isinstance(after, tuple) and wanted.failed_before is not None and after[0] < wanted.failed_before:
+        # What lies behind a place before that time lies before that time: of two ends, the scan may begin at the wrong
+        # one.
+        wanted = wanted.model_copy(update={"failed_before": None})
+    page, values = read(schema, wanted, after, order, limit)
     text = f"SELECT {columns} FROM ({page}) page JOIN {schema}.dlq_events e ON e.id = page.id ORDER BY {order}"
     return text, values
 
