@@ -82,7 +82,8 @@ async def _gather(url: str, schema: str) -> OutboxFacts:
                     WHERE l.scope = 'outbox') AS oldest,
                    (SELECT count(*) FROM (SELECT FROM {schema}.outbox_events
                         WHERE status = 'FAILED'
-                        LIMIT {FAILED_LIMIT}) f) AS failed"""
+                        LIMIT {FAILED_LIMIT}) f) AS failed,
+                   (SELECT coalesce(sum(open), 0)::bigint FROM {schema}.dlq_groups) AS open_letters"""
         )
         after = datetime.now(UTC)
         assert row is not None
@@ -94,6 +95,7 @@ async def _gather(url: str, schema: str) -> OutboxFacts:
             unowned_shards=row["unowned"],
             oldest_pending=row["oldest"],
             failed=row["failed"],
+            open_letters=row["open_letters"],
         )
     finally:
         await close_quietly(connection)

@@ -33,6 +33,8 @@ class OutboxFacts:
     oldest_pending: timedelta | None
     failed: int
     """FAILED rows, counted up to a limit."""
+    open_letters: int = 0
+    """Dead letters that wait for a decision, if their service keeps them in this database."""
 
 
 def check_version(found: str | None, newest: str) -> Finding:
@@ -50,7 +52,8 @@ def check_version(found: str | None, newest: str) -> Finding:
 
 
 def check_outbox(facts: OutboxFacts) -> list[Finding]:
-    return [_postgres(facts), _clock(facts), _relays(facts), _oldest(facts), _failed(facts)]
+    findings = [_postgres(facts), _clock(facts), _relays(facts), _oldest(facts), _failed(facts)]
+    return [*findings, _letters(facts)] if facts.open_letters else findings
 
 
 def check_topics(wanted: Sequence[TopicSpec], found: Mapping[str, TopicSpec]) -> list[Finding]:
@@ -113,4 +116,12 @@ def _failed(facts: OutboxFacts) -> Finding:
         "error",
         f"{facts.failed} outbox event(s) are FAILED, and their keys are held.",
         "See why: surefoot outbox list. Then retry or release them.",
+    )
+
+
+def _letters(facts: OutboxFacts) -> Finding:
+    return Finding(
+        "warning",
+        f"{facts.open_letters} dead letter(s) are open: somebody has to decide about them.",
+        "See what is broken: surefoot dlq groups --status OPEN.",
     )

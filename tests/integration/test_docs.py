@@ -20,10 +20,12 @@ from typer.main import get_command
 
 from consumers.settings import ConsumerSettings
 from dlq.access import AccessSettings
+from dlq.audit import Act, record
 from dlq.settings import DlqSettings
 from orchestrator.settings import OrchestratorSettings
 from outbox_publisher.settings import RelaySettings
 from surefoot.cli import build
+from surefoot.database.connection import connect
 from surefoot.database.tables import metadata
 from surefoot.events import Topic
 from surefoot.log.kafka_settings import KafkaSettings
@@ -126,8 +128,10 @@ def write(text: str, directory: Path) -> str:
 
 @pytest.fixture
 def busy_database_url(database_url: str) -> str:
-    """A database with topics, and the FAILED row, the dead event and the sagas that the examples speak of."""
+    """A database with topics, and the FAILED row, the dead event and the sagas that the examples speak of; somebody has
+    done something in it."""
     asyncio.run(place_examples(database_url))
+    asyncio.run(_do_something(database_url))
     with psycopg.connect(database_url, autocommit=True) as connection:
         connection.execute(
             """INSERT INTO surefoot.outbox_events
@@ -151,6 +155,13 @@ def busy_database_url(database_url: str) -> str:
                     [one.name, one.partitions, one.retention, one.max_record_bytes],
                 )
     return database_url
+
+
+async def _do_something(url: str) -> None:
+    connection = await connect(url, name="test")
+    async with connection.transaction():
+        await record(connection, "surefoot", Act("ada", "replay", "done", "a job", "an example"))
+    await connection.close()
 
 
 @pytest.mark.parametrize("line", shown("make"))

@@ -229,6 +229,12 @@ def test_a_token_is_printed_alone_once_and_opens_nothing_when_revoked(ground: Gr
     assert "revoked" in refused.err
 
 
+def test_the_doctor_says_how_many_are_open(ground: Ground, given: Given) -> None:
+    ground.dead("doctor-1", country="XX")
+    opened = ground.value("SELECT count(*) FROM surefoot.dlq_events WHERE status = 'OPEN'")
+    assert f"! {opened} dead letter(s) are open: somebody has to decide about them." in given(ground, "doctor").out
+
+
 def test_who_stops_watching_is_told_that_the_job_goes_on(ground: Ground) -> None:
     (letter,) = ground.dead("watch-1", country="XX")
     held = ground.dead("watch-2", country="XX")
