@@ -35,7 +35,7 @@ async def test_a_replay_is_carried_out_once_though_the_service_is_killed(dlq: Dl
     body = {**EVERYTHING, "reason": WHY}
     doomed = await dlq.serve(failpoints=f"{name}=kill@{times or 1}")
     await dlq.ask_and_be_cut_off("ada", "/replay", body, key="one-replay")
-    assert await doomed.ended() == -signal.SIGKILL
+    assert await doomed.ended() == -signal.SIGKILL, doomed.log.read_text()
     await dlq.serve()
     made = await dlq.ask("ada", "/replay", body, key="one-replay")
 
@@ -57,7 +57,7 @@ async def test_a_discard_is_carried_out_once_though_the_service_is_killed(dlq: D
     path, body = f"/approvals/{wanted['id']}/approve", {"set_hash": wanted["set_hash"], "reason": "I have looked"}
     doomed = await dlq.serve(failpoints=f"{point}=kill")
     await dlq.ask_and_be_cut_off("grace", path, body, key="one-approval")
-    assert await doomed.ended() == -signal.SIGKILL
+    assert await doomed.ended() == -signal.SIGKILL, doomed.log.read_text()
     await dlq.serve()
     approved = await dlq.ask("grace", path, body, key="one-approval")
 

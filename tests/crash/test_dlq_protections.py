@@ -28,8 +28,10 @@ async def test_a_record_that_was_lost_on_the_way_is_passed_by_later_ones_of_its_
     await dlq.consumers.heal()
 
     doomed = await dlq.serve(failpoints="dlq.sender.marked=kill", weakened=weakened)
-    await dlq.ask_and_be_cut_off("ada", "/replay", {"filter": {"status": "OPEN"}, "reason": "mended", "rate": 1.0}, key="one")
-    assert await doomed.ended() == -signal.SIGKILL
+    await dlq.ask_and_be_cut_off(
+        "ada", "/replay", {"filter": {"status": "OPEN"}, "reason": "mended", "rate": 1.0}, key="one"
+    )
+    assert await doomed.ended() == -signal.SIGKILL, doomed.log.read_text()
     await dlq.serve(weakened=weakened, resend_after="PT8S")
     assert await dlq.ended(await the_job(dlq)) == "DONE"
     assert await dlq.violations() == expected
@@ -67,7 +69,7 @@ async def test_what_a_killed_service_had_sent_is_forgotten_by_a_cancel_only_if_i
 
     doomed = await dlq.serve(failpoints="dlq.sender.published=kill", weakened=weakened)
     await dlq.ask_and_be_cut_off("ada", "/replay", {"filter": {"status": "OPEN"}, "reason": "mended"}, key="one")
-    assert await doomed.ended() == -signal.SIGKILL
+    assert await doomed.ended() == -signal.SIGKILL, doomed.log.read_text()
     job_id = await the_job(dlq)
     async with dlq.connection.transaction():
         verbs = Jobs(dlq.connection, "surefoot", DlqSettings())
@@ -111,7 +113,7 @@ async def test_a_set_that_changed_behind_its_approval_is_discarded_only_without_
     doomed = await dlq.serve(failpoints="dlq.job.created=kill", tick="PT60S")
     approve = {"set_hash": wanted["set_hash"], "reason": "I have looked at them"}
     await dlq.ask_and_be_cut_off("grace", f"/approvals/{wanted['id']}/approve", approve, key="one")
-    assert await doomed.ended() == -signal.SIGKILL
+    assert await doomed.ended() == -signal.SIGKILL, doomed.log.read_text()
     died_again = "UPDATE surefoot.dlq_events SET deaths = deaths + 1, letter_id = 'another' WHERE key = 'key-1'"
     await dlq.connection.execute(died_again)
     await dlq.serve(weakened=weakened)
