@@ -80,14 +80,17 @@ def diagnose(
     data: EventData | None = None,
 ) -> Diagnosis:
     """`data` are what the handler was given: what is personal in them is left out where the error quotes it."""
-    personal = [] if data is None else personal_texts(data)
     name = f"{type(error).__module__}.{type(error).__qualname__}".removeprefix("builtins.")
-    stack = without(_stack(error), personal)
+    words, stack = words_of(error) or name, _stack(error)
+    try:
+        personal = [] if data is None else personal_texts(data)
+    except Exception:  # data that cannot even be written: nobody knows what of them the error quotes
+        personal, words, stack = [], name, ""
     return Diagnosis(
         reason=reason,
         error_type=name,
-        error=printable(without(words_of(error) or name, personal), MAX_ERROR),
-        stack=printable(stack[-MAX_STACK:], MAX_STACK),
+        error=printable(without(words, personal), MAX_ERROR),
+        stack=printable(without(stack, personal)[-MAX_STACK:], MAX_STACK),
         fingerprint=fingerprint(name, _handler_frame(error.__traceback__), consumer, event_type or ""),
     )
 

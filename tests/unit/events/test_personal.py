@@ -4,7 +4,7 @@ from typing import Annotated, Any, Literal
 
 import orjson
 import pytest
-from pydantic import BaseModel, Field
+from pydantic import BaseModel, Field, field_serializer
 
 from surefoot.commands.tail import line_of
 from surefoot.consumer.dead_letter import diagnose
@@ -191,6 +191,21 @@ def test_an_error_that_quotes_the_data_is_kept_without_what_is_personal() -> Non
     assert diagnosis.error == "••• of London pays with •••"
     assert "Lovelace" not in diagnosis.stack
     assert "of London pays with •••" in diagnosis.stack
+
+
+def test_of_data_that_cannot_even_be_written_the_error_is_not_quoted_at_all() -> None:
+    @catalogue.event("buyer.odd", topic=topic, key=None)
+    class Odd(EventData):
+        buyer: Annotated[str, Personal]
+
+        @field_serializer("buyer")
+        def fail(self, _: str) -> str:
+            raise ZeroDivisionError
+
+    diagnosis = diagnose(
+        KeyError("Ada"), "permanent", consumer="c", event_type="buyer.odd", data=Odd(buyer="Ada Lovelace")
+    )
+    assert (diagnosis.error, diagnosis.stack) == ("KeyError", "")
 
 
 def test_data_without_marks_leave_an_error_as_it_is() -> None:
