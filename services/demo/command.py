@@ -22,7 +22,7 @@ from sqlalchemy.ext.asyncio import create_async_engine
 
 from schemas import catalogue
 from services import children
-from services.demo import dead_letters
+from services.demo import dead_letters, letters_outcome
 from services.demo.outcome import Outcome
 from services.demo.sagas import play, show
 from services.demo.shop import Shop
@@ -105,7 +105,7 @@ async def _second_act(url: str, directory: Path, orders: int) -> bool:
 
 async def _third_act(url: str, directory: Path) -> bool:
     ended = await dead_letters.play(await _another_database(url, "letters"), directory, console)
-    dead_letters.show(ended, console)
+    letters_outcome.show(ended, console)
     return ended.is_well
 
 

@@ -6,40 +6,36 @@ themselves: one is edited, the other is discarded, by two people.
 """
 
 import asyncio
-from dataclasses import dataclass
 from pathlib import Path
 
 import orjson
 from rich.console import Console
-from rich.table import Table
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 from sqlalchemy import text
-from sqlalchemy.ext.asyncio import AsyncSession, create_async_engine
+from sqlalchemy.ext.asyncio import create_async_engine
 
 from schemas import catalogue
-from schemas.order import OrderPaid, OrderPendingPayment, PlacementRequested
-from schemas.parts import Address, Line
 from services import children
 from services.children import Child
 from services.demo.labels import DEPLOY, metadata
+from services.demo.letters_outcome import Ended
+from services.demo.parcels import COUNTRIES, MISTYPED, ORDERS, TEST, take_orders
 from services.demo.terminal import Operator
 from services.platform import free_port
-from surefoot import outbox
 from surefoot.commands.event_log import event_log
 from surefoot.commands.topics import declared
 from surefoot.database.connection import Connection, connect, sqlalchemy_url
 from surefoot.database.migrate import migrate
 from surefoot.database.schema import DEFAULT_SCHEMA
-from surefoot.events import EventData, Money
-from surefoot.testing.balance import Balance, balance
+from surefoot.testing.balance import balance
 
-ORDERS = 300
-COUNTRIES = ("DE", "FR", "CH")
-MISTYPED, TEST = "order-mistyped", "order-test"
-"""Two orders that no deploy can mend: to a country that does not exist, and of somebody who tried out the shop."""
+DEAD = ORDERS // len(COUNTRIES) + 2
+"""A bad deploy loses one country; the two wrong orders die of it, too."""
 CANARY = 5
 CONSUMER = "demo-labels"
 HANDLERS = "services.demo.labels:labels"
 PATIENCE_S = 120
+LOOK_S = 0.1
 ENVIRONMENT = {
     "SUREFOOT_RELAY_LEASE": "PT3S",
     "SUREFOOT_RELAY_HEARTBEAT": "PT0.5S",
@@ -52,19 +48,6 @@ _PRINTED = "SELECT count(DISTINCT order_id), count(*) - count(DISTINCT order_id)
 _AT_REST = """
     SELECT NOT EXISTS (SELECT FROM surefoot.outbox_events WHERE status = 'PENDING')
        AND NOT EXISTS (SELECT FROM surefoot.parked_events)"""
-
-
-@dataclass(frozen=True, slots=True)
-class Ended:
-    balance: Balance
-    wanted: int
-    printed: int
-    twice: int
-    in_time: bool
-
-    @property
-    def is_well(self) -> bool:
-        return self.in_time and self.balance.adds_up and (self.printed, self.twice) == (self.wanted, 0)
 
 
 async def play(url: str, directory: Path, console: Console) -> Ended:
@@ -95,7 +78,7 @@ async def _tell(scene: "_Scene", connection: Connection) -> None:
     await scene.start("relay", "relay")
     await scene.start("dlq", "dlq", "serve", "--port", str(scene.port))
     bad = await scene.start("labels", "consume", HANDLERS, deploy="bad")
-    await _fill(scene.url, scene.console)
+    await take_orders(scene.url, scene.console)
     fingerprint = await story.understand()
     await bad.stop()
     scene.console.print("[bold green]labels mended[/]: the tariff that the deploy had lost is there again")
@@ -127,26 +110,6 @@ class _Scene:
         await asyncio.gather(*(child.stop() for child in self._running))
 
 
-def show(ended: Ended, console: Console) -> None:
-    counted = ended.balance
-    table = Table(title=f"The balance of events: {counted.consumer}", show_header=False)
-    table.add_row("distinct events published", f"[bold]{counted.published:,}[/]")
-    if counted.edited:
-        table.add_row("  of them edited by an operator", f"{counted.edited:,}")
-    for name in ("processed", "ignored", "barred", "parked", "dead", "superseded", "discarded"):
-        table.add_row(name, f"{getattr(counted, name):,}")
-    table.add_row("together", _well(counted.accounted, counted.published), end_section=True)
-    table.add_row("labels printed", _well(ended.printed, ended.wanted))
-    table.add_row("labels printed twice", _well(ended.twice, 0))
-    console.print(table)
-    if ended.is_well:
-        console.print(
-            "[bold green]✓[/] Every event is accounted for; every order that waited was sent, once, in its order."
-        )
-    else:
-        console.print("[bold red]✗[/] The balance does not add up, or a label is missing or was printed twice.")
-
-
 class _Story:
     def __init__(self, connection: Connection, console: Console, people: tuple[Operator, Operator]) -> None:
         self._connection = connection
@@ -155,12 +118,15 @@ class _Story:
 
     async def understand(self) -> str:
         """What is broken? The one group that there is."""
-        wrong = ORDERS // len(COUNTRIES) + 2
-        await _until(self._connection, f"SELECT ({_OPEN}) = {wrong}")
-        await _until(self._connection, f"SELECT ({_WAITING}) = {wrong - 1}")
-        waiting = await self._connection.fetchval(_WAITING)
+        columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
+        with Progress(*columns, console=self._console, transient=True) as progress:
+            task = progress.add_task("dead letters", total=DEAD)
+            while not progress.finished:
+                progress.update(task, completed=await self._connection.fetchval(_OPEN))
+                await asyncio.sleep(LOOK_S)
+        await _until(self._connection, f"SELECT ({_WAITING}) = {DEAD - 1}")
         self._console.print(
-            f"[red]{wrong} events are dead[/] after the deploy, {waiting} wait behind them; the other orders went on"
+            f"[red]{DEAD} events are dead[/] after the deploy, {DEAD - 1} wait behind them; the other orders went on"
         )
         await self._ana.types("dlq", "groups")
         (group,) = await self._ana.reads("groups")
@@ -213,63 +179,8 @@ async def _operators(scene: _Scene) -> tuple[Operator, Operator]:
     return ana, ben
 
 
-async def _fill(url: str, console: Console) -> None:
-    """Orders come in, in all countries; the wrong ones last."""
-    engine = create_async_engine(sqlalchemy_url(url), pool_size=8)
-    stories = [_events(f"order-{n:04}", COUNTRIES[n % len(COUNTRIES)]) for n in range(ORDERS)]
-
-    async def commit(events: list[EventData]) -> None:
-        async with AsyncSession(engine) as session, session.begin():
-            for data in events:
-                outbox.add(session, data)
-
-    for at in range(0, len(stories), 8):
-        await asyncio.gather(*map(commit, stories[at : at + 8]))
-    await commit(_events(MISTYPED, "XX"))
-    await commit(_events(TEST, "XX")[:-1])  # it was never paid for
-    await engine.dispose()
-    console.print(f"{ORDERS + 2} orders taken")
-
-
-def _events(order_id: str, country: str) -> list[EventData]:
-    price = Money.minor(1999, "EUR")
-    lines = (Line(sku="sku-1", quantity=1, unit_price=price),)
-    home = Address(name="A. Buyer", street="1 Main Street", city="Springfield", postal_code="12345", country=country)
-    session = f"session-{order_id}"
-    return [
-        PlacementRequested(
-            order_id=order_id,
-            customer_id="customer-1",
-            checkout_session_id=session,
-            mode="choreographed",
-            lines=lines,
-            total=price,
-            ship_to=home,
-        ),
-        OrderPendingPayment(
-            order_id=order_id,
-            customer_id="customer-1",
-            checkout_session_id=session,
-            mode="choreographed",
-            lines=lines,
-            total=price,
-        ),
-        OrderPaid(
-            order_id=order_id,
-            checkout_session_id=session,
-            mode="choreographed",
-            payment_id=f"payment-{order_id}",
-            total=price,
-        ),
-    ]
-
-
 async def _until(connection: Connection, question: str) -> None:
     while True:
         if await connection.fetchval(question):
             return
-        await asyncio.sleep(0.1)
-
-
-def _well(count: int, expected: int) -> str:
-    return f"[bold {'green' if count == expected else 'red'}]{count:,}[/]"
+        await asyncio.sleep(LOOK_S)
