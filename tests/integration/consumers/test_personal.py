@@ -1,0 +1,46 @@
+"""What an event says about a person is nowhere but in the event: not in errors, rows, letters' headers or log lines."""
+
+from typing import Annotated
+
+import asyncpg
+import structlog
+
+from surefoot.consumer import Consumer, Transaction
+from surefoot.events import Event, EventData, Personal
+from surefoot.log.postgres import PostgresLog
+from tests.consuming import consumer_running, publish
+from tests.events import catalogue, things
+from tests.integration.consumers.waiting_room import AT_ONCE, letters, settled
+
+STREET = "17 Analytical Lane"
+
+
+@catalogue.event("thing.sent_home", topic=things, key="thing_id")
+class ThingSentHome(EventData):
+    thing_id: str
+    street: Annotated[str, Personal]
+
+
+async def test_an_error_that_quotes_personal_data_is_kept_and_logged_without_them(
+    database_url: str, connection: asyncpg.Connection, log: PostgresLog, topic: str
+) -> None:
+    consumer = Consumer("warehouse", retry=AT_ONCE)
+
+    @consumer.on(ThingSentHome)
+    async def send(event: Event[ThingSentHome], tx: Transaction) -> None:
+        raise ValueError(f"nobody lives at {event.data.street} any more")
+
+    with structlog.testing.capture_logs() as said:
+        await publish(log, ThingSentHome(thing_id="a", street=STREET))
+        async with consumer_running(consumer, database_url, log):
+            await settled(connection, DEAD=1)
+
+    (letter,) = await letters(connection)
+    row = await connection.fetchrow("SELECT last_error, failures::text FROM surefoot.parked_events")
+    assert letter["surefoot-error"] == row["last_error"] == "nobody lives at ••• any more"
+    told = [text for name, text in letter.items() if name.startswith("surefoot-") and name != "surefoot-origin-headers"]
+    assert STREET not in "".join([*told, row["failures"]])
+    failed = [line for line in said if "nobody lives at •••" in str(line)]
+    assert failed
+    assert STREET not in str(said)
+    assert STREET.encode() in letter["body"]  # byte for byte: a replay needs it
