@@ -6,13 +6,12 @@ Whoever may write to the database decides who gets in: guard it accordingly. Eac
 from collections.abc import Awaitable, Callable
 from dataclasses import asdict
 from datetime import timedelta
-from typing import Annotated, TypeVar
+from typing import TYPE_CHECKING, Annotated, TypeVar
 from uuid import UUID
 
 import typer
 from rich.console import Console
 
-from dlq.access.tokens import LONGEST_LIFETIME, TokenLine, TokenMade, Tokens
 from dlq.client_options import AsJson
 from dlq.json_shown import print_json
 from dlq.people import ROLES, Role
@@ -24,7 +23,11 @@ from surefoot.database.connection import Connection
 from surefoot.database.schema import DEFAULT_SCHEMA, checked_schema
 from surefoot.errors import ConfigurationError
 
+if TYPE_CHECKING:  # what checks JWTs takes its time to load, and the other commands go without
+    from dlq.access.tokens import TokenLine, TokenMade, Tokens
+
 T = TypeVar("T")
+MOST_DAYS = 366
 Reason = Annotated[str, typer.Option("--reason", help="Why; kept in the audit log.", show_default=False, metavar="WHY")]
 By = Annotated[str, typer.Option("--by", help="Who does it; kept in the audit log.", show_default="you")]
 app = typer.Typer(
@@ -40,7 +43,7 @@ app = typer.Typer(
 def create(
     person: Annotated[str, typer.Option(help="Whose it is: what they decide is kept under this name.")],
     role: Annotated[str, typer.Option(help=f"What they may do: one of {', '.join(ROLES)}.")],
-    days: Annotated[int, typer.Option(min=1, max=LONGEST_LIFETIME.days, help="How long it is good for.")] = 30,
+    days: Annotated[int, typer.Option(min=1, max=MOST_DAYS, help="How long it is good for.")] = 30,
     reason: Reason = "",
     by: By = "",
     database: Database = None,
@@ -53,7 +56,7 @@ def create(
     wanted = role_of(role)
     who = by.strip() or user()
 
-    async def work(tokens: Tokens) -> TokenMade:
+    async def work(tokens: "Tokens") -> "TokenMade":
         return await tokens.create(person, wanted, lifetime=timedelta(days=days), by=who, reason=reason.strip())
 
     made = run(_in_transaction(work, database, schema))
@@ -68,7 +71,7 @@ def create(
 def list_(as_json: AsJson = False, database: Database = None, schema: Schema = DEFAULT_SCHEMA) -> None:
     """List the tokens there are: whose, for what, until when. The tokens themselves are nowhere."""
 
-    async def work(tokens: Tokens) -> list[TokenLine]:
+    async def work(tokens: "Tokens") -> "list[TokenLine]":
         return await tokens.list()
 
     found = run(_in_transaction(work, database, schema))
@@ -93,7 +96,7 @@ def revoke(
     """End a token: from now on it opens nothing. Doing it twice changes nothing."""
     wanted, who = _uuid(token_id), by.strip() or user()
 
-    async def work(tokens: Tokens) -> None:
+    async def work(tokens: "Tokens") -> None:
         await tokens.revoke(wanted, by=who, reason=reason.strip())
 
     run(_in_transaction(work, database, schema))
@@ -107,7 +110,7 @@ def role_of(text: str) -> Role:
     raise ConfigurationError(f"{text!r} is no role: take one of {', '.join(ROLES)}.")
 
 
-def _row(token: TokenLine) -> list[str]:
+def _row(token: "TokenLine") -> list[str]:
     state = "revoked" if token.revoked_at is not None else "usable" if token.is_usable else "expired"
     return [str(token.id), token.person, token.role, f"{token.expires_at:%Y-%m-%d %H:%MZ}", state]
 
@@ -122,7 +125,9 @@ def _uuid(text: str) -> UUID:
         ) from None
 
 
-async def _in_transaction(work: Callable[[Tokens], Awaitable[T]], database: str | None, schema: str) -> T:
+async def _in_transaction(work: "Callable[[Tokens], Awaitable[T]]", database: str | None, schema: str) -> T:
+    from dlq.access.tokens import Tokens
+
     async def inside(made: tuple[Connection, str]) -> T:
         connection, schema = made
         async with connection.transaction():

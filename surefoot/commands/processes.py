@@ -7,7 +7,6 @@ import typer
 from prometheus_client import start_http_server
 
 from surefoot.database.connection import shown_url
-from surefoot.database.migrate import current_version, newest_version
 from surefoot.errors import ConfigurationError, SchemaOutdated
 
 MetricsPort = Annotated[
@@ -24,6 +23,8 @@ def collect_rarely() -> None:
 
 
 async def check_version(url: str, schema: str) -> None:
+    from surefoot.database.migrate import current_version, newest_version  # alembic takes its time to load
+
     version = await current_version(url, schema=schema)
     if version != newest_version():
         raise SchemaOutdated(
