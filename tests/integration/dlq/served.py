@@ -29,10 +29,10 @@ from schemas import catalogue
 from schemas.order import PlacementRequested
 from schemas.parts import Address, Line
 from services.demo.labels import metadata
+from surefoot.commands.event_log import event_log
 from surefoot.commands.topics import declared
 from surefoot.database.connection import connect, sqlalchemy_url
 from surefoot.events import EventData, Money
-from surefoot.log.postgres import PostgresLog
 from tests.consuming import publish
 
 HANDLERS = "services.demo.labels:labels"
@@ -42,6 +42,7 @@ QUICK = {
     "SUREFOOT_RELAY_HEARTBEAT": "PT0.4S",
     "SUREFOOT_RELAY_LOCK_TIMEOUT": "PT1S",
     "SUREFOOT_LOG_LEASE": "PT2S",
+    "SUREFOOT_KAFKA_SESSION_TIMEOUT": "PT2S",
     "SUREFOOT_DLQ_RESEND_AFTER": "PT2S",
     "SUREFOOT_DLQ_REQUESTS_PER_SECOND": "1000",
     "SUREFOOT_DLQ_REQUESTS_AT_ONCE": "1000",
@@ -61,6 +62,7 @@ class Ground:
     url: str
     port: int
     directory: Path
+    kafka: str | None = None
     tokens: dict[str, str] = field(default_factory=dict)
 
     @property
@@ -75,6 +77,7 @@ class Ground:
             "SUREFOOT_DLQ_URL": self.address,
             "SUREFOOT_DLQ_TOKEN": self.tokens.get(person, ""),
             "PYTHONWARNINGS": "error",
+            **({"SUREFOOT_KAFKA": self.kafka} if self.kafka else {}),
             "NO_COLOR": "1",
         }
 
@@ -126,9 +129,8 @@ class Ground:
 
     def place(self, *data: EventData) -> None:
         async def put() -> None:
-            log = PostgresLog(self.url)
-            await publish(log, *data)
-            await log.close()
+            async with event_log(self.kafka, self.url, "surefoot") as log:
+                await publish(log, *data)
 
         asyncio.run(put())
 
@@ -150,7 +152,7 @@ class Ground:
 
 
 @contextmanager
-def ground_at(url: str, directory: Path) -> Iterator[Ground]:
+def ground_at(url: str, directory: Path, kafka: str | None = None) -> Iterator[Ground]:
     """Tables, topics and people; nothing runs yet."""
     engine = create_engine(sqlalchemy_url(url, "psycopg"))
     with engine.begin() as connection:
@@ -159,12 +161,11 @@ def ground_at(url: str, directory: Path) -> Iterator[Ground]:
     engine.dispose()
 
     async def create_topics() -> None:
-        log = PostgresLog(url)
-        await log.create(declared(catalogue))
-        await log.close()
+        async with event_log(kafka, url, "surefoot") as log:
+            await log.create(declared(catalogue))
 
     asyncio.run(create_topics())
-    ground = Ground(url, free_port(), directory)
+    ground = Ground(url, free_port(), directory, kafka)
     ground.tokens.update(asyncio.run(_tokens(url)))
     yield ground
 
