@@ -58,7 +58,11 @@ async def test_a_sleeping_reader_is_woken_long_before_its_next_look(
             found = await reading
 
         assert [record.value for record in found[WHERE]] == [b"wake up"]
-        assert WHERE.topic in heard
+
+        async def notified() -> bool:
+            return WHERE.topic in heard
+
+        await eventually(notified, what="the listener of this test hears it too, on a connection of its own")
     finally:
         await subscription.close()
         await patient.close()
