@@ -1,7 +1,7 @@
 """Jobs: what consumers are to be told about a frozen set of dead letters. Made, paused, resumed, cancelled, looked at.
 
-Each verb runs in its caller's transaction, moves rows by compare-and-set and records itself. A second
-click finds nothing left to do; two people at once divide the set between them. What is sent, and when, is the sender's.
+Each verb runs in its caller's transaction, moves rows by compare-and-set and records itself. A second click finds
+nothing left to do; two people at once divide the set between them. What is sent, and when, is the sender's.
 """
 
 from collections.abc import Sequence

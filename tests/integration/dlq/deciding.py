@@ -46,6 +46,12 @@ def these(ids: Sequence[str]) -> Ids:
     return Ids(frozenset(ids))
 
 
+async def a_job(connection: asyncpg.Connection, count: int) -> str:
+    ids = await dead(connection, count)
+    async with jobs(connection) as verbs:
+        return str((await verbs.replay(ADA, these(ids), reason=WHY)).job_id)
+
+
 async def statuses(connection: asyncpg.Connection) -> dict[str, int]:
     rows = await connection.fetch("SELECT status::text, count(*) FROM surefoot.dlq_events GROUP BY 1")
     return {row[0]: row[1] for row in rows}
