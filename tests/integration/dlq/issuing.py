@@ -53,7 +53,7 @@ def edwards_issuer(kid: str = "k1") -> Issuer:
 
 
 def claims(role: object = "OPERATOR", **changed: Any) -> dict[str, Any]:
-    made = {"sub": "otto", "role": role, "aud": AUDIENCE, "iss": ISSUER, "exp": int(time.time()) + 60, **changed}
+    made = {"sub": "otto", "role": role, "aud": AUDIENCE, "iss": ISSUER, "exp": int(time.time()) + 600, **changed}
     return {name: value for name, value in made.items() if value is not None}
 
 

@@ -160,11 +160,11 @@ async def test_the_highest_of_several_roles_counts(with_jwks: Ground, issuer: Is
 @pytest.mark.parametrize(
     ("changed", "reason"),
     [
-        ({"exp": int(time.time()) - 60}, "expired"),
+        ({"exp": int(time.time()) - 3600}, "expired"),
         ({"exp": None}, "not_valid"),
         ({"exp": "soon"}, "not_valid"),
         ({"exp": float("inf")}, "not_valid"),
-        ({"nbf": int(time.time()) + 60}, "not_valid"),
+        ({"nbf": int(time.time()) + 3600}, "not_valid"),
         ({"aud": "somebody-else"}, "wrong_audience"),
         ({"aud": None}, "not_valid"),
         ({"iss": "https://evil.example"}, "wrong_issuer"),
@@ -184,8 +184,7 @@ async def test_the_highest_of_several_roles_counts(with_jwks: Ground, issuer: Is
 async def test_a_jwt_with_a_claim_that_does_not_count_lets_nobody_in(
     with_jwks: Ground, issuer: Issuer, changed: dict[str, Any], reason: str
 ) -> None:
-    role = changed.pop("role", "OPERATOR") if "role" in changed else "OPERATOR"
-    assert_problem(await bearing(with_jwks, issuer.token(role, **changed)), 401, "This token")
+    assert_problem(await bearing(with_jwks, issuer.token(**changed)), 401, "This token")
     assert (await the_only_refusal(with_jwks))["reason"] == reason
 
 

@@ -61,6 +61,7 @@ async def test_the_document_says_who_may_do_what(ground: Ground) -> None:
     assert described(ground.app) == CONTRACT
 
 
+@pytest.mark.slow
 async def test_every_operation_is_for_its_role_and_those_above_and_refuses_all_others(ground: Ground) -> None:
     """Let in means answered as somebody who may: what is asked for is not there, or does not fit."""
     wrong: list[tuple[str, str, str | None, int]] = []
