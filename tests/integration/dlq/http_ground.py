@@ -28,7 +28,11 @@ PEOPLE: dict[str, Role] = {
 }
 WHY = "the price list is there now"
 # So that no test runs into a limit that it does not look at.
-GENEROUS: dict[str, Any] = {"requests_per_second": 10_000, "requests_at_once": 100_000, "refusals_recorded_per_minute": 1000}
+GENEROUS: dict[str, Any] = {
+    "requests_per_second": 10_000,
+    "requests_at_once": 100_000,
+    "refusals_recorded_per_minute": 1000,
+}
 
 
 @dataclass(frozen=True, slots=True)
