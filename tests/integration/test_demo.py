@@ -46,9 +46,7 @@ def test_the_demo_shows_how_a_bad_deploy_is_mended_and_accounts_for_every_event(
     assert done.returncode == 0, done.stdout + done.stderr
     shown = done.stdout.partition("Third act")[2]
     assert "102 events are dead after the deploy, 101 wait behind them" in shown
-    (group,) = re.findall(
-        r"^([0-9a-f]{16}) +102 +102 +demo-labels +order.placement_requested .* NoTariff: ", shown, re.M
-    )
+    (group,) = re.findall(r"\n([0-9a-f]{16}) +102 +102 +demo-labels +order.placement_requested .* NoTariff: ", shown)
     assert f"surefoot dlq replay --group {group} --canary 5" in shown
     assert "Of 102, 100 went well and 2 did not." in shown
     counts = dict(re.findall(r"│ +([a-z ]+?) +│ +(\d+) +│", shown))
