@@ -44,7 +44,7 @@ Ids = Annotated[
 _FILTER: dict[str, tuple[str, str]] = {
     "consumer": ("--consumer", "Only of this consumer."),
     "event_type": ("--type", "Only events of this type."),
-    "fingerprint": ("--group,--fingerprint", "Only of this group, by its fingerprint as `surefoot dlq groups` shows it."),
+    "fingerprint": ("--group", "Only of this group, by its fingerprint as `surefoot dlq groups` shows it."),
     "error": ("--error", "Only of this error, by its type: NoSuchArticle, or shop.errors.NoSuchArticle."),
     "reason": ("--dead-because", "Only those dead for this: permanent, out_of_attempts, invalid_data …"),
     "key": ("--key", "Only of this key."),
@@ -72,7 +72,7 @@ def filtered(command: Callable[..., None]) -> Callable[..., None]:
             f"only_{name}",
             inspect.Parameter.KEYWORD_ONLY,
             default=None,
-            annotation=Annotated[str | None, typer.Option(*option.split(","), help=meaning, show_default=False)],
+            annotation=Annotated[str | None, typer.Option(option, help=meaning, show_default=False)],
         )
         for name, (option, meaning) in _FILTER.items()
     ]

@@ -83,7 +83,7 @@ def approvals(
     elif found:
         print_approvals([as_view(ApprovalView, one) for one in found])
     else:
-        console.print("Nothing waits for approval." if wanted == "WAITING" else "There is no request to discard anything.")
+        console.print("Nothing waits for approval." if wanted == "WAITING" else "Nobody has asked for a discard.")
 
 
 @app.command()
