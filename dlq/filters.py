@@ -83,9 +83,15 @@ class Conditions:
         self.values: list[object] = []
         self._first = first
 
+    @property
+    def next(self) -> int:
+        """The number of the next parameter."""
+        return self._first + len(self.values)
+
     def parameter(self, kind: str, value: object) -> str:
+        text = f"${self.next}::{kind}"
         self.values.append(value)
-        return f"${self._first + len(self.values) - 1}::{kind}"
+        return text
 
     def add(self, text: str, kind: str, value: object) -> None:
         """`text` has {} where the parameter goes."""

@@ -20,6 +20,9 @@ LINE = """e.id, e.consumer, e.source, e.event_id, e.event_type, e.topic, e.parti
 GROUP = """g.fingerprint, g.consumer, g.event_type, g.reason, g.error_type, g.sentence, g.first_at, g.last_at, g.open,
     g.replaying, g.replayed, g.discard_requested, g.discarded, g.superseded"""
 TOTAL = " + ".join(f"g.{status.lower()}" for status in STATUSES)
+ONE_BY_ONE = "OFFSET 0"
+"""Keeps the planner from looking for all such letters first, and then for their groups: of a time there may be very
+many letters, and of groups there are few."""
 Place = tuple[datetime, UUID] | UUID | None
 Sql = tuple[str, list[object]]
 
@@ -59,8 +62,12 @@ def groups(schema: str, wanted: Filter, after: tuple[datetime, str] | None, limi
     written = Conditions()
     _conditions_of_groups(wanted, written)
     written.texts.append(f"{TOTAL if wanted.status is None else f'g.{wanted.status.lower()}'} > 0")
-    has_one = _has_a_letter(schema, wanted, written)
-    written.texts.append(has_one if wanted.names_one_thing or wanted.is_of_a_time else f"(NOT g.mixed OR {has_one})")
+    if wanted.names_one_thing:
+        written.texts.append(_has_a_letter(schema, wanted, written))
+    else:
+        if wanted.is_of_a_time:
+            written.texts.append(_has_a_letter(schema, _time_of(wanted), written, ONE_BY_ONE))
+        written.texts.append(f"(NOT g.mixed OR {_has_a_letter(schema, wanted, written, ONE_BY_ONE)})")
     if after is not None:
         time, text = written.parameter("timestamptz", after[0]), written.parameter("text", after[1])
         written.texts.append(f"(g.first_at, g.fingerprint) < ({time}, {text})")
@@ -71,13 +78,18 @@ def groups(schema: str, wanted: Filter, after: tuple[datetime, str] | None, limi
     )
 
 
-def _has_a_letter(schema: str, wanted: Filter, written: Conditions) -> str:
+def _has_a_letter(schema: str, wanted: Filter, written: Conditions, end: str = "") -> str:
     statuses = STATUSES if wanted.status is None else (wanted.status,)
-    conditions, values = wanted.where("e", first=len(written.values) + 1)
+    conditions, values = wanted.where("e", first=written.next)
     written.values += values
     where = " AND ".join(conditions) or "true"
     return f"""EXISTS (SELECT FROM {schema}.dlq_events e
-        WHERE e.fingerprint = g.fingerprint AND e.status = ANY ('{{{",".join(statuses)}}}') AND {where})"""
+        WHERE e.fingerprint = g.fingerprint AND e.status = ANY ('{{{",".join(statuses)}}}') AND {where} {end})"""
+
+
+def _time_of(wanted: Filter) -> Filter:
+    """Only what the index of a group and its times has."""
+    return Filter(failed_after=wanted.failed_after, failed_before=wanted.failed_before, status=wanted.status)
 
 
 def _is_by_group(wanted: Filter) -> bool:
@@ -109,9 +121,7 @@ def _by_group(schema: str, wanted: Filter, after: Place, order: str, limit: int)
     of_groups = " AND ".join(["s.many > 0", *written.texts])
     written.texts = []
     _behind(after, written)
-    times, values = Filter(failed_after=wanted.failed_after, failed_before=wanted.failed_before).where(
-        "e", first=len(written.values) + 1
-    )
+    times, values = _time_of(wanted).where("e", first=written.next)
     written.values += values
     ahead = " AND ".join(
         [
@@ -139,6 +149,6 @@ def _by_group(schema: str, wanted: Filter, after: Place, order: str, limit: int)
 
 def _is_meant(schema: str, wanted: Filter, written: Conditions) -> str:
     """Of a letter in a mixed group, looked at by itself."""
-    conditions, values = wanted.where("x", first=len(written.values) + 1)
+    conditions, values = wanted.where("x", first=written.next)
     written.values += values
-    return f"EXISTS (SELECT FROM {schema}.dlq_events x WHERE {' AND '.join(['x.id = e.id', *conditions])})"
+    return f"EXISTS (SELECT FROM {schema}.dlq_events x WHERE {' AND '.join(['x.id = e.id', *conditions])} {ONE_BY_ONE})"
