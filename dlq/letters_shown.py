@@ -41,14 +41,14 @@ def print_letters(letters: Sequence[EventLine]) -> None:
 
 
 def print_letter(letter: EventView) -> None:
-    console.print(_where_it_stands(letter), style="bold")
+    console.print(clean(_where_it_stands(letter)), style="bold")
     console.print(f"{clean(letter.error_type)}: {clean(letter.error)}")
     _print_verbs(letter)
-    console.print(f"\nletter {letter.id}, group {letter.fingerprint}")
+    console.print(f"\nletter {letter.id}, group {clean(letter.fingerprint)}")
     console.print(f"event {clean(letter.event_id)} of {clean(letter.source)}, key {clean(letter.key)}")
-    console.print(f"place {letter.topic}/{letter.partition}:{letter.log_offset}")
+    console.print(f"place {clean(letter.topic)}/{letter.partition}:{letter.log_offset}")
     console.print(
-        f"dead ({letter.reason}) after {letter.attempts} attempts and {letter.replays} replays; came here "
+        f"dead ({clean(letter.reason)}) after {letter.attempts} attempts and {letter.replays} replays; came here "
         f"{letter.deaths} time(s)"
     )
     console.print(
@@ -71,7 +71,7 @@ def print_letter(letter: EventView) -> None:
 
 
 def print_revealed(letter: Revealed) -> None:
-    console.print(f"{letter.event_type or 'No event'} {clean(letter.event_id)}, unmasked", style="bold")
+    console.print(clean(f"{letter.event_type or 'No event'} {letter.event_id}, unmasked"), style="bold")
     _print_record(letter.headers, letter.payload, 0)
     if letter.payload_form == "other":
         console.print("\nvalue in Base64", style="bold")
@@ -152,7 +152,7 @@ def _print_belonging(letter: EventView) -> None:
     if letter.flow:
         console.print("\nother dead letters of its flow", style="bold")
     for other in letter.flow:
-        console.print(f"{other.id}  {other.status}  {other.consumer}  {other.event_type or '(no event)'}")
+        console.print(clean(f"{other.id} {other.status}: {other.event_type or '(no event)'} of {other.consumer}"))
 
 
 def _print_waiting(waiting: Waiting | None) -> None:
@@ -163,7 +163,8 @@ def _print_waiting(waiting: Waiting | None) -> None:
     when = "now" if waiting.known_from == "consumer" else f"as its consumer said {shown_time(waiting.at)}"
     console.print(f"\nwaiting behind it, {when}: {count}", style="bold")
     for line in waiting.first:
-        console.print(f"{clean(line.event_id)}  {line.event_type or '(no event)'}  since {shown_time(line.parked_at)}")
+        since = shown_time(line.parked_at)
+        console.print(clean(f"{line.event_id} {line.event_type or '(no event)'}, since {since}"))
 
 
 def _print_history(history: History) -> None:

@@ -122,6 +122,31 @@ def test_two_share_the_work_and_one_that_is_killed_is_not_missed(ground: Ground)
         assert ground.value("SELECT count(*) FROM labels.quotes WHERE order_id LIKE 'shared-%%'") == 20
 
 
+def test_who_follows_a_job_goes_on_watching_while_the_service_is_killed_and_started_again(ground: Ground) -> None:
+    parts = all_parts(ground)
+    with running(ground, parts) as started:
+        ground.wait_until_served()
+        names = [f"watched-{n}" for n in range(10)]
+        ground.dead(*names)
+        ground.mend(*names)
+        command = ["dlq", "replay", "--consumer", "demo-labels", "--rate", "5", "--follow", "--reason", "mended"]
+        watching = subprocess.Popen(
+            [sys.executable, "-m", "surefoot", *command],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            env=ground.environment("olga"),
+        )
+        assert watching.stdout is not None
+        assert "RUNNING" in [watching.stdout.readline() for _ in range(2)][1]
+        started["dlq"].kill()
+        started["dlq"].wait()
+        started["dlq"] = ground.start("dlq", *parts["dlq"])
+        said, complained = watching.communicate(timeout=60)
+    assert watching.returncode == 0, said + complained
+    assert "Of 10, 10 went well and 0 did not." in said
+
+
 def _job(ground: Ground, job_id: str) -> dict[str, object]:
     found: dict[str, object] = ask(ground, f"/jobs/{job_id}", ground.tokens["vera"]).json()
     return found
