@@ -1,10 +1,12 @@
 """The dead-letter service is killed at each step of a decision: nothing is lost, nothing happens twice."""
 
+import asyncio
 import signal
 
 import pytest
 
 from tests.crash.dlq_ground import EVERYTHING, WHY, DlqGround
+from tests.waiting import eventually
 
 pytest_plugins = ["tests.crash.dlq_fixtures"]
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(240)]
@@ -67,3 +69,35 @@ async def test_a_discard_is_carried_out_once_though_the_service_is_killed(dlq: D
     assert await dlq.findings() == []
     assert await dlq.consumers.effect_count() == 0
     assert await dlq.connection.fetchval("SELECT count(*) FROM surefoot.dlq_jobs") == 1
+
+
+async def test_a_service_that_wakes_behind_a_discard_replays_nothing(dlq: DlqGround) -> None:
+    """It froze with a replay marked and not sent. Others sent it, it failed again, two people gave the events up."""
+    await dlq.consume()
+    first = await dlq.serve()
+    await dlq.die(6, keys=6)
+    await dlq.end(first)
+
+    frozen = await dlq.serve(failpoints="dlq.sender.marked=stop")
+    asking = asyncio.create_task(dlq.replay())
+    await frozen.stopped()
+    asking.cancel()  # it may have frozen before it answered
+    await asyncio.wait([asking])
+    job_id = await dlq.connection.fetchval("SELECT id::text FROM surefoot.dlq_jobs")
+    await dlq.serve()
+    assert await dlq.ended(job_id) == "DONE"
+    await dlq.there_are(6, "status = 'OPEN' AND deaths = 2")
+    assert await dlq.ended(await dlq.discard()) == "DONE"
+    await dlq.consumers.heal()
+
+    before = await dlq.consumers.log.end_offsets(dlq.consumers.topic)
+    frozen.signal(signal.SIGCONT)
+    await eventually(lambda: has_sent(dlq, sum(before.values()) + 6), what="the woken service has sent its records")
+    await dlq.consumers.finished()
+    assert await dlq.consumers.effect_count() == 0
+    assert await dlq.statuses() == {"DISCARDED": 6}
+    assert await dlq.findings() == []
+
+
+async def has_sent(dlq: DlqGround, many: int) -> bool:
+    return sum((await dlq.consumers.log.end_offsets(dlq.consumers.topic)).values()) >= many
