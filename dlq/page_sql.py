@@ -104,6 +104,8 @@ def _conditions_of_groups(wanted: Filter, written: Conditions) -> None:
     written.equals("g.fingerprint", wanted.fingerprint)
     if wanted.failed_after is not None:
         written.add("g.last_at >= {}", "timestamptz", wanted.failed_after)
+    if wanted.failed_before is not None:
+        written.add("g.oldest_at < {}", "timestamptz", wanted.failed_before)
     before = len(written.texts)
     written.equals("g.consumer", wanted.consumer)
     written.equals("g.reason", wanted.reason)

@@ -23,6 +23,7 @@ dlq_groups = Table(
     Column("error_type", Text, nullable=False),
     Column("sentence", Text, nullable=False, comment="the latest error"),
     Column("first_at", DateTime(timezone=True), nullable=False, comment="never changes: pages go by it"),
+    Column("oldest_at", DateTime(timezone=True), nullable=False, comment="before first_at if a letter came late"),
     Column("last_at", DateTime(timezone=True), nullable=False),
     Column("open", BigInteger, nullable=False, server_default=text("0")),
     Column("replaying", BigInteger, nullable=False, server_default=text("0")),
@@ -120,8 +121,8 @@ BEGIN
             coalesce(sum(n.many) FILTER (WHERE n.status = 'SUPERSEDED'), 0) AS superseded
         FROM notes n GROUP BY n.fingerprint)
     INSERT INTO {schema}.dlq_groups AS g (fingerprint, consumer, event_type, reason, mixed, error_type, sentence,
-        first_at, last_at, open, replaying, replayed, discard_requested, discarded, superseded)
-    SELECT l.fingerprint, l.consumer, l.event_type, l.reason, c.mixed, l.error_type, l.sentence, c.first_at,
+        first_at, oldest_at, last_at, open, replaying, replayed, discard_requested, discarded, superseded)
+    SELECT l.fingerprint, l.consumer, l.event_type, l.reason, c.mixed, l.error_type, l.sentence, c.first_at, c.first_at,
         c.last_at, c.open, c.replaying, c.replayed, c.discard_requested, c.discarded, c.superseded
     FROM latest l JOIN counted c USING (fingerprint)
     ORDER BY l.fingerprint
@@ -132,7 +133,7 @@ BEGIN
         discarded = g.discarded + excluded.discarded, superseded = g.superseded + excluded.superseded,
         reason = CASE WHEN excluded.last_at > g.last_at THEN excluded.reason ELSE g.reason END,
         sentence = CASE WHEN excluded.last_at > g.last_at THEN excluded.sentence ELSE g.sentence END,
-        last_at = greatest(g.last_at, excluded.last_at),
+        last_at = greatest(g.last_at, excluded.last_at), oldest_at = least(g.oldest_at, excluded.oldest_at),
         mixed = g.mixed OR excluded.mixed
             OR (excluded.consumer, excluded.event_type, excluded.reason, excluded.error_type)
                 IS DISTINCT FROM (g.consumer, g.event_type, g.reason, g.error_type);

@@ -107,7 +107,7 @@ async def test_a_group_tells_the_latest_error_and_when_it_began(connection: asyn
     row = await connection.fetchrow("SELECT * FROM surefoot.dlq_groups")
     assert (row["sentence"], row["reason"]) == ("The sixth.", "out_of_attempts")
     assert row["first_at"] == NOON + timedelta(seconds=4)  # as when it began: pages go by it
-    assert row["last_at"] == NOON + timedelta(seconds=6)
+    assert (row["oldest_at"], row["last_at"]) == (NOON + timedelta(seconds=2), NOON + timedelta(seconds=6))
     assert row["mixed"]
 
 

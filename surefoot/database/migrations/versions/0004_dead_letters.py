@@ -165,6 +165,7 @@ STATEMENTS = [
         error_type TEXT NOT NULL,
         sentence TEXT NOT NULL,
         first_at TIMESTAMP WITH TIME ZONE NOT NULL,
+        oldest_at TIMESTAMP WITH TIME ZONE NOT NULL,
         last_at TIMESTAMP WITH TIME ZONE NOT NULL,
         open BIGINT DEFAULT 0 NOT NULL,
         replaying BIGINT DEFAULT 0 NOT NULL,
@@ -194,6 +195,9 @@ STATEMENTS = [
     """,
     """
     COMMENT ON COLUMN {schema}.dlq_groups.first_at IS 'never changes: pages go by it'
+    """,
+    """
+    COMMENT ON COLUMN {schema}.dlq_groups.oldest_at IS 'before first_at if a letter came late'
     """,
     """
     COMMENT ON COLUMN {schema}.dlq_groups.told_at IS 'when somebody was told that it is there'
@@ -317,8 +321,8 @@ STATEMENTS = [
                 coalesce(sum(n.many) FILTER (WHERE n.status = 'SUPERSEDED'), 0) AS superseded
             FROM notes n GROUP BY n.fingerprint)
         INSERT INTO {schema}.dlq_groups AS g (fingerprint, consumer, event_type, reason, mixed, error_type, sentence,
-            first_at, last_at, open, replaying, replayed, discard_requested, discarded, superseded)
-        SELECT l.fingerprint, l.consumer, l.event_type, l.reason, c.mixed, l.error_type, l.sentence, c.first_at,
+            first_at, oldest_at, last_at, open, replaying, replayed, discard_requested, discarded, superseded)
+        SELECT l.fingerprint, l.consumer, l.event_type, l.reason, c.mixed, l.error_type, l.sentence, c.first_at, c.first_at,
             c.last_at, c.open, c.replaying, c.replayed, c.discard_requested, c.discarded, c.superseded
         FROM latest l JOIN counted c USING (fingerprint)
         ORDER BY l.fingerprint
@@ -329,7 +333,7 @@ STATEMENTS = [
             discarded = g.discarded + excluded.discarded, superseded = g.superseded + excluded.superseded,
             reason = CASE WHEN excluded.last_at > g.last_at THEN excluded.reason ELSE g.reason END,
             sentence = CASE WHEN excluded.last_at > g.last_at THEN excluded.sentence ELSE g.sentence END,
-            last_at = greatest(g.last_at, excluded.last_at),
+            last_at = greatest(g.last_at, excluded.last_at), oldest_at = least(g.oldest_at, excluded.oldest_at),
             mixed = g.mixed OR excluded.mixed
                 OR (excluded.consumer, excluded.event_type, excluded.reason, excluded.error_type)
                     IS DISTINCT FROM (g.consumer, g.event_type, g.reason, g.error_type);
