@@ -18,7 +18,7 @@ from consumers.buffer import Buffer
 from consumers.failing import Failing
 from consumers.outside import OutsideCalls, Slots
 from consumers.parked_batch import ParkedBatches
-from consumers.parking import ParkedRow, Parking
+from consumers.parking import NoLongerParked, ParkedRow, Parking
 from consumers.plan import cut
 from consumers.reading import Delivery, Reading, Told, read, unreadable
 from consumers.settings import ConsumerSettings
@@ -233,7 +233,7 @@ class Worker:
         self._look_at = time.monotonic() + pause_s
         tried = 0
         turn_ends = time.monotonic() + TURN_S
-        for row in rows:
+        for row in _one_of_each_key(rows):
             if self._stopping.is_set() or time.monotonic() > turn_ends:
                 self._look_at = 0.0
                 break
@@ -283,6 +283,8 @@ class Worker:
                 return
 
     async def _after_parked_failure(self, row: ParkedRow, reading: Reading, failed: PartFailed) -> None:
+        if isinstance(failed.error, NoLongerParked):
+            return
         kind = await self._failing.judge(failed, self._stopping)
         if kind == "away" or not isinstance(reading, Delivery):
             return  # it stays due
@@ -321,6 +323,8 @@ class Worker:
                     continue
                 except PartFailed as failed:
                     error = failed.error
+                    if isinstance(error, NoLongerParked):
+                        continue
                     kind = await self._failing.judge(failed, self._stopping)
             else:
                 kind = await self._failing.judge_call(error)
@@ -347,3 +351,17 @@ class Worker:
             raise
         except Exception as trouble:
             await self._failing.own_trouble(trouble, self._stopping)
+
+
+def _one_of_each_key(rows: Sequence[ParkedRow]) -> list[ParkedRow]:
+    """Whoever has its turn takes those behind it along: what was read of them before that is old. They are looked for
+    again in the next turn, which follows at once."""
+    held: set[str] = set()
+    first = []
+    for row in rows:
+        if row.holds:
+            if row.key in held:
+                continue
+            held.add(row.key)
+        first.append(row)
+    return first
