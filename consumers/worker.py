@@ -15,7 +15,7 @@ import structlog
 from consumers.batch import Batches, Carried
 from consumers.batch_size import BatchSize
 from consumers.buffer import Buffer
-from consumers.failing import Failing
+from consumers.failing import Failing, is_about_what_was_given
 from consumers.outside import OutsideCalls, Slots
 from consumers.parked_batch import ParkedBatches
 from consumers.parking import NoLongerParked, ParkedRow, Parking
@@ -166,6 +166,8 @@ class Worker:
         return []
 
     async def _after_failure(self, part: Sequence[Reading], failed: PartFailed) -> list[Sequence[Reading]]:
+        if len(part) == 1 and isinstance(part[0], Told):
+            failed = PartFailed(failed.error, own=True)  # no handler has a part in it
         kind = await self._failing.judge(failed, self._stopping)
         if kind == "away":
             return [part]
@@ -175,7 +177,7 @@ class Worker:
                 at = next(n for n, reading in enumerate(part) if reading is failed.culprit)
             return [part[where] for where in cut(len(part), at)]
         reading = part[0]
-        if isinstance(reading, Told) and not failed.own:
+        if isinstance(reading, Told) and is_about_what_was_given(failed.error):
             return [[unreadable(reading.record, f"The control record could not be obeyed: {words_of(failed.error)}")]]
         if failed.own or not isinstance(reading, Delivery):
             # No handler was involved: the way to the database broke, or it is a defect of ours, or of the tables.
