@@ -114,9 +114,9 @@ class Handling:
         command = command_of(event) if handler.command else None
         done = False
         if command is not None:
-            standing = await barriers.stand_after_call(unit, command)
-            if isinstance(standing, barriers.Barred):
-                return Handled("BARRED")
+            standing = await barriers.stand_after_call(unit, command, event)
+            if not isinstance(standing, barriers.Clear):
+                return _settled(standing)
             done = standing.done
         with handling(event, self._consumer.name):
             tx = Transaction(unit.session, self._add, event, command, done)
