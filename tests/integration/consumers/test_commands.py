@@ -266,3 +266,35 @@ async def test_two_attempts_whose_calls_are_under_way_together_have_one_effect_a
     assert {reply["_headers"]["ce_causationid"] for reply in told} == {first.id, second.id}
     assert len({reply["place"] for reply in told}) == 1
     assert len(await published(connection, "saga.replies")) == 1  # of the death before
+
+
+async def test_a_tombstone_is_kept_as_long_as_the_dead_command_that_it_bars(
+    database_url: str, connection: asyncpg.Connection, log: PostgresLog, topic: str
+) -> None:
+    warehouse = Warehouse()
+    warehouse.broken = True
+    too_long = "…" * 200  # keys of more than 500 bytes are parked as hashes
+    dos = [reserve(number=1), reserve(too_long, number=2)]
+    undos = [release(do.data.saga_id, number=3) for do in dos]
+    other = reserve("another", number=4)
+    await publish(log, *dos, *undos)
+    async with consumer_running(warehouse.consumer, database_url, log):
+        await settled_as(connection, dos, "DEAD")
+        await settled_as(connection, undos, "PROCESSED")
+        warehouse.broken = False
+        await publish(log, other)
+        await settled_as(connection, [other], "PROCESSED")
+
+        await connection.execute("UPDATE surefoot.command_barriers SET settled_at = now() - interval '61 days'")
+        await eventually(lambda: are_left(connection, dos), what="what nothing waits for is forgotten")
+        for do in dos:
+            await tell(log, topic, do, control(do, "replay"))
+        await settled_as(connection, dos, "BARRED")
+        await eventually(lambda: are_left(connection, []), what="then the rest is forgotten")
+    assert sorted(await effects(connection)) == [3, 3, 4]
+
+
+async def are_left(connection: asyncpg.Connection, commands: list[Event[ReserveStock]]) -> bool:
+    """Whether the barriers are those of these sagas."""
+    rows = await connection.fetch("SELECT DISTINCT saga_id FROM surefoot.command_barriers")
+    return {row[0] for row in rows} == {command.data.saga_id for command in commands}
