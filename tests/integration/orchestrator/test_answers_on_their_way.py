@@ -8,6 +8,7 @@ from prometheus_client import REGISTRY
 
 from surefoot.events import EventData
 from surefoot.saga import Saga
+from tests.consuming import publish
 from tests.orchestrating import Stage, on_stage
 from tests.trips import (
     Agency,
@@ -20,6 +21,7 @@ from tests.trips import (
     book,
     send_ticket,
     trip_events,
+    trip_saga,
     trips,
     unbook,
 )
@@ -88,3 +90,17 @@ async def test_a_wait_is_not_late_while_its_event_is_parked_under_another_key(st
         await eventually(is_postponed(stage, "t-1", "parked"), what="the deadline has passed, and does not count")
         shop.mended = True
         await stage.becomes("t-1", "COMPLETED")
+
+
+async def test_timeouts_count_where_replies_were_removed_before_an_orchestrator_first_read_them(
+    stage: Stage, agency: Agency
+) -> None:
+    await publish(stage.log, *(Booked(trip_id=f"old-{n}", seat="1") for n in range(40)))
+    await stage.connection.execute("UPDATE surefoot.log_topics SET retention = interval '0'")
+    await stage.log.expire()
+    await stage.connection.execute("UPDATE surefoot.log_topics SET retention = interval '1 day'")
+    agency.will("t-1", "book", "silent")
+    saga = trip_saga(timeout=timedelta(milliseconds=300), attempts=1)
+    async with on_stage(stage, [saga], [agency_consumer(agency)]):
+        await stage.publish(TripRequested(trip_id="t-1"))
+        await stage.becomes("t-1", "COMPENSATED")
