@@ -87,3 +87,8 @@ def cause_of(headers: Headers, value: bytes | None) -> str | None:
 def parked_headers(stored: str) -> Headers:
     """As parked_events has them: [[name, value in Base64], …]."""
     return [(str(name), None if text is None else base64.b64decode(text)) for name, text in orjson.loads(stored)]
+
+
+def outbox_headers(stored: str) -> Headers:
+    """As outbox_events has them: [[name, value], …]."""
+    return [(str(name), str(text).encode()) for name, text in orjson.loads(stored)]

@@ -59,7 +59,7 @@ class Evidence:
     first_unsent: int | None
     """Positions in this database's outbox: the newest; the oldest on a topic of replies that waits for a relay."""
     parked: AbstractSet[str]
-    """Sagas and entities of which an event is parked or dead in front of us."""
+    """Sagas and entities of which an event is parked or dead in front of us, or refused or held in the outbox."""
     parked_waits: AbstractSet[tuple[str, str]] = frozenset()
     """Types of sagas, and waits of theirs, for which something is parked that may be about any of them."""
 

@@ -3,10 +3,12 @@
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from datetime import timedelta
+from typing import Any
 
 from prometheus_client import REGISTRY
 
-from surefoot.events import EventData
+from surefoot.consumer import Consumer, Retry, Transaction
+from surefoot.events import Event, EventData
 from surefoot.saga import Saga
 from tests.consuming import publish
 from tests.orchestrating import Stage, on_stage
@@ -16,6 +18,7 @@ from tests.trips import (
     SendTicket,
     TicketSent,
     TripRequested,
+    Unbook,
     Unbooked,
     agency_consumer,
     book,
@@ -26,6 +29,8 @@ from tests.trips import (
     unbook,
 )
 from tests.waiting import eventually
+
+QUICKLY: dict[str, Any] = {"timeout": timedelta(milliseconds=300), "retry": Retry(attempts=1)}
 
 
 @trips.event("paper.ordered", topic=trip_events, key="shop_id")
@@ -104,3 +109,53 @@ async def test_timeouts_count_where_replies_were_removed_before_an_orchestrator_
     async with on_stage(stage, [saga], [agency_consumer(agency)]):
         await stage.publish(TripRequested(trip_id="t-1"))
         await stage.becomes("t-1", "COMPENSATED")
+
+
+async def refused_by_the_log(stage: Stage, shop_id: str) -> None:
+    """The shop's key waits for somebody: what is written behind this is held."""
+    await stage.publish(PaperOrdered(shop_id=shop_id))
+    await stage.connection.execute(
+        "UPDATE surefoot.outbox_events SET status = 'FAILED', attempts = 5, last_error = 'Too large.'"
+    )
+
+
+async def released(stage: Stage) -> None:
+    await stage.connection.execute(
+        "UPDATE surefoot.outbox_events SET status = 'PENDING', attempts = 0 WHERE status IN ('FAILED', 'HELD')"
+    )
+
+
+async def test_a_step_does_not_time_out_while_its_answer_is_held_in_the_outbox_and_others_do(stage: Stage) -> None:
+    saga = Saga("posting", version=1, starts_on=TripRequested)
+    saga.step("post", do=send_ticket, done_on=PaperDelivered, undo=unbook, undone_on=Unbooked, **QUICKLY)
+    service = Consumer("trip")
+
+    @service.command(SendTicket)
+    async def post(event: Event[SendTicket], tx: Transaction) -> EventData | None:
+        trip_id = event.data.trip_id
+        return PaperDelivered(shop_id="s-1", trip_id=trip_id) if trip_id == "t-1" else None
+
+    @service.command(Unbook)
+    async def take_back(event: Event[Unbook], tx: Transaction) -> EventData:
+        return Unbooked(trip_id=event.data.trip_id)
+
+    await refused_by_the_log(stage, "s-1")
+    async with on_stage(stage, [saga], [service]):
+        await stage.publish(TripRequested(trip_id="t-1"), TripRequested(trip_id="t-2"))
+        await stage.waits_for("t-1", "post")
+        await eventually(is_postponed(stage, "t-1", "parked"), what="the time is up, and does not count")
+        await stage.becomes("t-2", "COMPENSATED")
+        assert (await stage.statuses())["t-1"] == "RUNNING"
+        await released(stage)
+        await stage.becomes("t-1", "COMPLETED")
+
+
+async def test_a_wait_is_not_late_while_its_event_is_held_in_the_outbox(stage: Stage, agency: Agency) -> None:
+    await refused_by_the_log(stage, "s-1")
+    async with on_stage(stage, [printing()], [agency_consumer(agency)]):
+        await stage.publish(TripRequested(trip_id="t-1"))
+        await stage.waits_for("t-1", "paper")
+        await stage.publish(PaperDelivered(shop_id="s-1", trip_id="t-1"))
+        await eventually(is_postponed(stage, "t-1", "parked"), what="the deadline has passed, and does not count")
+        await released(stage)
+        await stage.becomes("t-1", "COMPLETED")

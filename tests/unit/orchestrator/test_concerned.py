@@ -9,7 +9,7 @@ from uuid import UUID
 
 import pytest
 
-from orchestrator.concerned import Concerned, Stored, cause_of, concerned, parked_headers
+from orchestrator.concerned import Concerned, Stored, cause_of, concerned, outbox_headers, parked_headers
 from orchestrator.registry import Registry
 from surefoot.events import EventData, encode, encode_data, new_event
 from surefoot.saga import Saga
@@ -66,6 +66,10 @@ def test_headers_of_parked_events_are_stored_in_base64() -> None:
         ("ce_causationid", b"command-1"),
         ("x", None),
     ]
+
+
+def test_headers_of_the_outbox_are_stored_as_text() -> None:
+    assert outbox_headers('[["ce_causationid", "command-1"]]') == [("ce_causationid", b"command-1")]
 
 
 def test_what_is_waited_for_concerns_what_its_data_name_and_not_only_its_key() -> None:
