@@ -72,8 +72,8 @@ class Statements:
                 WHERE processed_at < now() - $2::interval AND consumer = $1::text AND outcome NOT IN ('PARKED', 'DEAD')
                 LIMIT $3::int)
             DELETE FROM {inbox} WHERE ctid = ANY (ARRAY(SELECT ctid FROM old))"""
-        # A dead command may be tried again as long as it is parked, whoever its consumer is, and its undo may have barred
-        # it. It is parked under the id of its saga; of one that is too long, under its first 40 characters and a hash.
+        # A dead command may be tried again as long as it is parked, whoever its consumer is, and its undo may have
+        # barred it. It is parked under its saga's id; if that is too long, under its first 40 characters and a hash.
         self.expire_barriers = f"""
             WITH old AS (
                 SELECT ctid FROM {schema}.command_barriers

@@ -321,6 +321,7 @@ class Worker:
             if error is None:
                 try:
                     await self._parked.finish(self.position, row, delivery, called.result)
+                    self._contentions.pop(row.log_offset, None)
                     self._failing.works(row.log_offset, row.log_offset)
                     continue
                 except PartFailed as failed:
@@ -330,7 +331,7 @@ class Worker:
                     kind = await self._failing.judge(failed, self._stopping)
             else:
                 kind = await self._failing.judge_call(error)
-            if kind in ("away", "contended"):
+            if kind == "away" or (kind == "contended" and self._not_yet_counted(row.log_offset)):
                 await self._put_off(row)
             else:
                 await self._fail(row, delivery, error, permanent=kind == "permanent")
