@@ -35,6 +35,7 @@ LOOK_AGAIN_S = 1.0
 """How long an operator's `parked retry` may go unnoticed."""
 LOOK_FOR_REVIVED_S = 5.0
 """The same where nothing is due and a dead event may be made so by an operator."""
+LOOK_FOR_SLOT_S = 0.05
 CONTENTION_PAUSE_S = 0.02
 TURN_S = 1.0
 """How long parked events are tried before newly read ones have their turn."""
@@ -75,11 +76,14 @@ class Worker:
         self._calls = OutsideCalls(position, database, slots, settings.handler_timeout, self._woken.set)
         self._contentions: dict[int, int] = {}
         self._look_at = 0.0  # there may be something parked from before
+        self._lacks_slot = False
+        """Every slot for outside calls is taken, and one is wanted here."""
         self.buffer = Buffer(settings, expected=next_offset)
         self._batch_size = batch_size
         self.is_paused = False
         """Set by whoever gives it records, when it wants no more."""
         self.idle = asyncio.Event()
+        """Set while nothing is to be done but wait: for records, or until a rest is over."""
 
     def give(self, records: Sequence[StoredRecord]) -> None:
         self.buffer.put(records)
@@ -108,7 +112,7 @@ class Worker:
             await self._calls.cancel()
 
     async def _rest(self) -> None:
-        if not self.buffer and not self._calls.under_way():
+        if not self.buffer and not self._calls.under_way() and not self._lacks_slot:
             self.idle.set()
         pause = max(0.0, self._look_at - time.monotonic())
         try:
@@ -240,11 +244,13 @@ class Worker:
                 self._look_at = 0.0
                 break
             tried += await self._turn(row)
-        if rows and not tried:
-            self._look_at = time.monotonic() + 0.05  # every slot for outside calls is taken
+        self._lacks_slot = bool(rows) and not tried
+        if self._lacks_slot:
+            self._look_at = time.monotonic() + LOOK_FOR_SLOT_S
         return tried
 
     async def _turn(self, row: ParkedRow) -> int:
+        self.idle.clear()
         await failpoint("consumer.turn")
         reading = read(row.record, self._consumer)
         if row.state == "CALLING" and isinstance(reading, Delivery) and isinstance(reading.handler, OutsideHandler):
