@@ -106,13 +106,14 @@ async def stand(unit: Unit, command: Command, event: Event[Any]) -> Standing:
     return Clear(done=_was_done(do))
 
 
-async def stand_after_call(unit: Unit, command: Command) -> Barred | Clear:
+async def stand_after_call(unit: Unit, command: Command, event: Event[Any]) -> Standing:
     """Where a command stands when its outside call has been made. If its undo has come by now, it has voided the call
-    by its key, and there is nothing to finish."""
+    by its key, and there is nothing to finish. Nor is there if another attempt at it has been finished meanwhile: its
+    call was the same one, by its key."""
     known = await _known(unit, command)
     mine = known.get(command.direction)
-    if mine is not None and mine.barred:
-        return Barred()
+    if mine is not None:
+        return Barred() if mine.barred else Answered(_again(mine, event))
     return Clear(done=command.direction == "undo" and _was_done(known.get("do")))
 
 

@@ -5,6 +5,7 @@ from datetime import timedelta
 from typing import Literal
 
 import structlog
+from sqlalchemy.exc import SQLAlchemyError
 
 from consumers.metrics import OUTAGES
 from consumers.parked_batch import Verdict
@@ -21,6 +22,8 @@ log = structlog.get_logger("surefoot.consumer")
 Kind = Literal["away", "contended", "transient", "permanent"]
 SHORTEST_PAUSE = timedelta(milliseconds=50)
 PROBE_TIMEOUT_S = 3.0
+_DATA_CLASSES = ("22", "54")
+"""SQLSTATE classes: data that a column cannot hold, and what is larger than the database takes."""
 
 
 class GivenUp(Exception):
@@ -158,3 +161,12 @@ def is_away(error: BaseException) -> bool:
     """Of an error in a statement of ours: whether waiting can mend it. Out of a handler a broken socket may be
     anybody's; here it can only be the database's."""
     return isinstance(error, OSError) or classify(error, Rules()) == "database"
+
+
+def is_about_what_was_given(error: BaseException) -> bool:
+    """Of an error in our own work on a record: whether the record can never be taken, now or later. Else it is the
+    database, the way to it, or somebody's locks."""
+    state = sqlstate_of(error)
+    if state:
+        return state.startswith(_DATA_CLASSES)
+    return not any(is_database_error(cause) or isinstance(cause, SQLAlchemyError) for cause in causes(error))

@@ -91,6 +91,22 @@ class GuardedSession(Session):
     def reset(self) -> None:
         self.guard.refuse("reset() on its session")
 
+    def connection(self, *args: Any, **kwargs: Any) -> Connection:
+        """Whoever goes on below the session finds what was added to it: another event's handler may have added it."""
+        if self.autoflush:
+            self.flush()
+        return super().connection(*args, **kwargs)
+
+    @property
+    def has_loaded(self) -> bool:
+        return len(self.identity_map) > 0
+
+    def forget_loaded(self) -> None:
+        """Write what was changed, and begin with nothing in hand: what one handler has loaded may be out of date for
+        the next, or be written over what the next has done by SQL."""
+        self.flush()
+        self.expunge_all()
+
     def end(self) -> None:
         """What `close` does, for the owner of the transaction."""
         super().close()

@@ -74,7 +74,7 @@ class Handling:
                 raise TypeError(f"{handler.name} takes no single events")  # the plan sends them elsewhere
             else:
                 assert_never(handler)
-        unit.check()
+        await unit.after_handler()
         return handled
 
     async def run(self, unit: Unit, deliveries: Sequence[Delivery]) -> None:
@@ -83,7 +83,7 @@ class Handling:
         events = [delivery.event for delivery in deliveries]
         with handling(events[0], self._consumer.name):
             await self._timed(events[0].type, handler.function(events, Transaction(unit.session, self._add, None)))
-        unit.check()
+        await unit.after_handler()
 
     async def prepare(self, unit: Unit, delivery: Delivery, *, prepared: str | None = None) -> Prepared | Handled:
         """The first half of an outside call; or, for a command that was answered before, all there is to do.
@@ -105,7 +105,7 @@ class Handling:
         with handling(event, self._consumer.name):
             tx = Transaction(unit.session, self._add, event, command, done)
             given = await self._timed(event.type, handler.prepare(event, tx))
-        unit.check()
+        await unit.after_handler()
         return Prepared(prepared_json(given, handler.prepare))
 
     async def finish(self, unit: Unit, delivery: Delivery, result: Any) -> Handled:
@@ -114,14 +114,14 @@ class Handling:
         command = command_of(event) if handler.command else None
         done = False
         if command is not None:
-            standing = await barriers.stand_after_call(unit, command)
-            if isinstance(standing, barriers.Barred):
-                return Handled("BARRED")
+            standing = await barriers.stand_after_call(unit, command, event)
+            if not isinstance(standing, barriers.Clear):
+                return _settled(standing)
             done = standing.done
         with handling(event, self._consumer.name):
             tx = Transaction(unit.session, self._add, event, command, done)
             reply = await self._timed(event.type, handler.finish(event, tx, result))
-        unit.check()
+        await unit.after_handler()
         if handler.command:
             await self._answer(unit, event, command, reply)
         return _DONE
@@ -135,7 +135,7 @@ class Handling:
             return _settled(standing)
         tx = Transaction(unit.session, self._add, event, command, standing.done)
         reply = await self._timed(event.type, handler.function(event, tx))
-        unit.check()
+        await unit.after_handler()
         await self._answer(unit, event, command, reply)
         return _DONE
 

@@ -13,10 +13,15 @@ from consumers.reading import recorded_ms
 from consumers.unit import Position
 from surefoot.consumer.dead_letter import MAX_FAILURES, Diagnosis
 from surefoot.database.connection import Connection, Row
+from surefoot.errors import SurefootError
 from surefoot.log.port import Headers, StoredRecord
 
 State = Literal["WAITING", "DUE", "CALLING", "DEAD"]
 Failures = tuple[tuple[str, str], ...]
+
+
+class NoLongerParked(SurefootError):
+    """The event was taken off the parking table since it was read: it has had its effect, or was settled."""
 
 
 class ParkedRow(NamedTuple):
@@ -88,8 +93,11 @@ class Parking:
     async def resolve(
         self, driver: Connection, position: Position, offsets: Sequence[int], keys: Sequence[str]
     ) -> None:
-        """Remove rows; whoever is first of their keys then has its turn."""
-        await driver.fetch(self.sql.resolve, *position.place, list(offsets))
+        """Remove rows; whoever is first of their keys then has its turn. If one of them is gone, the transaction must
+        not be committed: its event would have its effect a second time."""
+        gone = await driver.fetch(self.sql.resolve, *position.place, list(offsets))
+        if len(gone) != len(offsets):
+            raise NoLongerParked
         await self.promote(driver, position, keys)
 
     async def promote(self, driver: Connection, position: Position, keys: Sequence[str]) -> None:

@@ -70,13 +70,15 @@ class Positions:
         first = (await self._log.first_offsets(where.topic)).get(where, 0)
         end = (await self._log.end_offsets(where.topic)).get(where, 0)
         begin = self._wanted(where, stored, first, end)
+        if begin is None and stored is None:
+            # Not where the log's group has got to: what this database has not handled, it has not handled. It is
+            # stored, so that whoever asks how far we are sees that nothing is left of a partition that was emptied
+            # before, and so that a gap from here on is one.
+            begin = first
         if begin is not None:
             async with self._database.driver() as driver:
                 await driver.fetchval(sql.move, *position.place, position.fence, begin)
             return position, begin
-        if stored is None:
-            # Not where the log's group has got to: what this database has not handled, it has not handled.
-            return position, first
         if stored < first:
             raise gap(self._consumer, where, stored, first)
         if stored > end:

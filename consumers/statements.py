@@ -72,10 +72,14 @@ class Statements:
                 WHERE processed_at < now() - $2::interval AND consumer = $1::text AND outcome NOT IN ('PARKED', 'DEAD')
                 LIMIT $3::int)
             DELETE FROM {inbox} WHERE ctid = ANY (ARRAY(SELECT ctid FROM old))"""
+        # A dead command may be tried again as long as it is parked, whoever its consumer is, and its undo may have
+        # barred it. It is parked under its saga's id; if that is too long, under its first 40 characters and a hash.
         self.expire_barriers = f"""
             WITH old AS (
                 SELECT ctid FROM {schema}.command_barriers
-                WHERE settled_at < now() - $2::interval AND consumer = $1::text LIMIT $3::int)
+                WHERE settled_at < now() - $2::interval AND consumer = $1::text
+                  AND left(saga_id, 40) NOT IN (SELECT left(key, 40) FROM {schema}.parked_events)
+                LIMIT $3::int)
             DELETE FROM {schema}.command_barriers WHERE ctid = ANY (ARRAY(SELECT ctid FROM old))"""
 
     def _command_barriers(self, schema: str) -> None:

@@ -113,6 +113,14 @@ class Unit:
             cast(GuardedSession, self._session.sync_session).guard = self.guard
         return self._session
 
+    async def after_handler(self) -> None:
+        """Between two handlers: they share the transaction, and nothing else. (Objects that were only added stay
+        where they are, and are written together.)"""
+        self.check()
+        if self._session is not None and cast(GuardedSession, self._session.sync_session).has_loaded:
+            await self._session.run_sync(lambda session: cast(GuardedSession, session).forget_loaded())
+            self.check()
+
     async def after_handlers(self) -> list[Entry]:
         """Write what the handlers left in the session; the events they published."""
         if self._session is None:

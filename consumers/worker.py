@@ -15,10 +15,10 @@ import structlog
 from consumers.batch import Batches, Carried
 from consumers.batch_size import BatchSize
 from consumers.buffer import Buffer
-from consumers.failing import Failing
+from consumers.failing import Failing, is_about_what_was_given
 from consumers.outside import OutsideCalls, Slots
 from consumers.parked_batch import ParkedBatches
-from consumers.parking import ParkedRow, Parking
+from consumers.parking import NoLongerParked, ParkedRow, Parking
 from consumers.plan import cut
 from consumers.reading import Delivery, Reading, Told, read, unreadable
 from consumers.settings import ConsumerSettings
@@ -35,6 +35,7 @@ LOOK_AGAIN_S = 1.0
 """How long an operator's `parked retry` may go unnoticed."""
 LOOK_FOR_REVIVED_S = 5.0
 """The same where nothing is due and a dead event may be made so by an operator."""
+LOOK_FOR_SLOT_S = 0.05
 CONTENTION_PAUSE_S = 0.02
 TURN_S = 1.0
 """How long parked events are tried before newly read ones have their turn."""
@@ -75,11 +76,14 @@ class Worker:
         self._calls = OutsideCalls(position, database, slots, settings.handler_timeout, self._woken.set)
         self._contentions: dict[int, int] = {}
         self._look_at = 0.0  # there may be something parked from before
+        self._lacks_slot = False
+        """Every slot for outside calls is taken, and one is wanted here."""
         self.buffer = Buffer(settings, expected=next_offset)
         self._batch_size = batch_size
         self.is_paused = False
         """Set by whoever gives it records, when it wants no more."""
         self.idle = asyncio.Event()
+        """Set while nothing is to be done but wait: for records, or until a rest is over."""
 
     def give(self, records: Sequence[StoredRecord]) -> None:
         self.buffer.put(records)
@@ -108,7 +112,7 @@ class Worker:
             await self._calls.cancel()
 
     async def _rest(self) -> None:
-        if not self.buffer and not self._calls.under_way():
+        if not self.buffer and not self._calls.under_way() and not self._lacks_slot:
             self.idle.set()
         pause = max(0.0, self._look_at - time.monotonic())
         try:
@@ -166,6 +170,8 @@ class Worker:
         return []
 
     async def _after_failure(self, part: Sequence[Reading], failed: PartFailed) -> list[Sequence[Reading]]:
+        if len(part) == 1 and isinstance(part[0], Told):
+            failed = PartFailed(failed.error, own=True)  # no handler has a part in it
         kind = await self._failing.judge(failed, self._stopping)
         if kind == "away":
             return [part]
@@ -175,7 +181,7 @@ class Worker:
                 at = next(n for n, reading in enumerate(part) if reading is failed.culprit)
             return [part[where] for where in cut(len(part), at)]
         reading = part[0]
-        if isinstance(reading, Told) and not failed.own:
+        if isinstance(reading, Told) and is_about_what_was_given(failed.error):
             return [[unreadable(reading.record, f"The control record could not be obeyed: {words_of(failed.error)}")]]
         if failed.own or not isinstance(reading, Delivery):
             # No handler was involved: the way to the database broke, or it is a defect of ours, or of the tables.
@@ -233,16 +239,18 @@ class Worker:
         self._look_at = time.monotonic() + pause_s
         tried = 0
         turn_ends = time.monotonic() + TURN_S
-        for row in rows:
+        for row in _one_of_each_key(rows):
             if self._stopping.is_set() or time.monotonic() > turn_ends:
                 self._look_at = 0.0
                 break
             tried += await self._turn(row)
-        if rows and not tried:
-            self._look_at = time.monotonic() + 0.05  # every slot for outside calls is taken
+        self._lacks_slot = bool(rows) and not tried
+        if self._lacks_slot:
+            self._look_at = time.monotonic() + LOOK_FOR_SLOT_S
         return tried
 
     async def _turn(self, row: ParkedRow) -> int:
+        self.idle.clear()
         await failpoint("consumer.turn")
         reading = read(row.record, self._consumer)
         if row.state == "CALLING" and isinstance(reading, Delivery) and isinstance(reading.handler, OutsideHandler):
@@ -283,6 +291,8 @@ class Worker:
                 return
 
     async def _after_parked_failure(self, row: ParkedRow, reading: Reading, failed: PartFailed) -> None:
+        if isinstance(failed.error, NoLongerParked):
+            return
         kind = await self._failing.judge(failed, self._stopping)
         if kind == "away" or not isinstance(reading, Delivery):
             return  # it stays due
@@ -317,14 +327,17 @@ class Worker:
             if error is None:
                 try:
                     await self._parked.finish(self.position, row, delivery, called.result)
+                    self._contentions.pop(row.log_offset, None)
                     self._failing.works(row.log_offset, row.log_offset)
                     continue
                 except PartFailed as failed:
                     error = failed.error
+                    if isinstance(error, NoLongerParked):
+                        continue
                     kind = await self._failing.judge(failed, self._stopping)
             else:
                 kind = await self._failing.judge_call(error)
-            if kind in ("away", "contended"):
+            if kind == "away" or (kind == "contended" and self._not_yet_counted(row.log_offset)):
                 await self._put_off(row)
             else:
                 await self._fail(row, delivery, error, permanent=kind == "permanent")
@@ -347,3 +360,17 @@ class Worker:
             raise
         except Exception as trouble:
             await self._failing.own_trouble(trouble, self._stopping)
+
+
+def _one_of_each_key(rows: Sequence[ParkedRow]) -> list[ParkedRow]:
+    """Whoever has its turn takes those behind it along: what was read of them before that is old. They are looked for
+    again in the next turn, which follows at once."""
+    held: set[str] = set()
+    first = []
+    for row in rows:
+        if row.holds:
+            if row.key in held:
+                continue
+            held.add(row.key)
+        first.append(row)
+    return first

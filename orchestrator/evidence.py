@@ -1,12 +1,10 @@
 """How far everybody is: asked of the log and of our own database, for the judgement of timers that have run out."""
 
-import base64
-import contextlib
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from collections.abc import Set as AbstractSet
 
-import orjson
-
+from orchestrator.concerned import AtWait, Stored, concerned, outbox_headers, parked_headers
+from orchestrator.registry import Registry
 from orchestrator.silence import Due, Evidence
 from surefoot.database.connection import Connection
 from surefoot.log.port import EventLog, TopicPartition
@@ -16,18 +14,26 @@ MOST_PARKED = 2000
 
 
 class Witness:
-    def __init__(self, consumer: str, reply_topics: Sequence[str], log: EventLog, schema: str) -> None:
-        self.topics = frozenset(reply_topics)
+    def __init__(self, consumer: str, registry: Registry, log: EventLog, schema: str) -> None:
+        self.topics = frozenset(registry.reply_topics)
+        self._registry = registry
+        self._waited_for = sorted({name for name, _ in registry.waits})
         self._consumer = consumer
         self._log = log
         self._read = f"SELECT topic, partition, next_offset FROM {schema}.consumer_partitions WHERE consumer = $1::text"
         # What was drawn, committed or not: it is only a bound.
         self._written = f"""
             SELECT coalesce(pg_sequence_last_value(pg_get_serial_sequence('{schema}.outbox_events', 'position')), 0)"""
+        # One statement, one picture: what is refused between two looks would be in neither.
         self._unsent = f"""
-            SELECT min(position) FROM {schema}.outbox_events WHERE status = 'PENDING' AND topic = ANY ($1::text[])"""
+            SELECT min(position), NULL, NULL, NULL, NULL FROM {schema}.outbox_events
+            WHERE status = 'PENDING' AND topic = ANY ($1::text[])
+            UNION ALL
+            (SELECT NULL, key, event_type, headers::text, CASE WHEN event_type = ANY ($2::text[]) THEN body END
+             FROM {schema}.outbox_events WHERE status IN ('FAILED', 'HELD') AND topic = ANY ($1::text[])
+             LIMIT {MOST_PARKED + 1})"""
         self._parked = f"""
-            SELECT key, headers::text, value FROM {schema}.parked_events
+            SELECT key, event_type, headers::text, value FROM {schema}.parked_events
             WHERE consumer = $1::text LIMIT {MOST_PARKED + 1}"""
         self._sent = f"""
             SELECT saga_id::text FROM {schema}.saga_history WHERE event_id = ANY ($1::text[]) AND kind = 'SENT'"""
@@ -42,11 +48,12 @@ class Witness:
         read_by = {name: await self._offsets_of(name, of) for name, of in topics.items()}
         rows = await connection.fetch(self._read, self._consumer)
         read = {TopicPartition(row[0], row[1]): row[2] or 0 for row in rows}
-        parked = await self._parked_sagas(connection)
-        first_unsent = await connection.fetchval(self._unsent, sorted(self.topics))
+        stored = await self._parked_records(connection)
+        first_unsent, refused = await self._in_the_outbox(connection)
+        parked, parked_waits = await self._concerned(connection, [*stored, *refused])
         last_written = await connection.fetchval(self._written)
         ends = await self.ends({where.topic for _, where in readers})
-        return Evidence(ends, read, read_by, last_written, first_unsent, parked)
+        return Evidence(ends, read, read_by, last_written, first_unsent, parked, parked_waits)
 
     async def ends(self, further: Iterable[str] = ()) -> Mapping[TopicPartition, int]:
         found: dict[TopicPartition, int] = {}
@@ -60,13 +67,27 @@ class Witness:
             found |= await self._log.group_offsets(group, topic)
         return found
 
-    async def _parked_sagas(self, connection: Connection) -> frozenset[str]:
+    async def _parked_records(self, connection: Connection) -> list[Stored]:
         rows = await connection.fetch(self._parked, self._consumer)
-        if len(rows) > MOST_PARKED:
-            return Everything()
-        causes = [cause for row in rows if (cause := cause_of(row[1], row[2])) is not None]
+        return [Stored(row[0], row[1], parked_headers(row[2]), row[3]) for row in rows]
+
+    async def _in_the_outbox(self, connection: Connection) -> tuple[int | None, list[Stored]]:
+        """The first position that waits for a relay; and what was refused by the log, or is held behind that. The
+        latter stays until somebody decides, so it stops the clocks of those whom it concerns and nobody else's."""
+        rows = await connection.fetch(self._unsent, sorted(self.topics), self._waited_for)
+        refused = [Stored(row[1], row[2], outbox_headers(row[3]), row[4]) for row in rows if row[1] is not None]
+        return next(row[0] for row in rows if row[1] is None), refused
+
+    async def _concerned(
+        self, connection: Connection, stored: Sequence[Stored]
+    ) -> tuple[AbstractSet[str], AbstractSet[AtWait]]:
+        if len(stored) > MOST_PARKED:
+            return Everything(), frozenset()
+        found = [concerned(self._registry, one) for one in stored]
+        causes = [one.cause for one in found if one.cause is not None]
         sagas = [row[0] for row in await connection.fetch(self._sent, causes)] if causes else []
-        return frozenset([*sagas, *(row[0] for row in rows)])
+        entities = frozenset[str]().union(*(one.entities for one in found))
+        return entities.union(sagas), frozenset[AtWait]().union(*(one.waits for one in found))
 
 
 class Everything(frozenset[str]):
@@ -74,18 +95,3 @@ class Everything(frozenset[str]):
 
     def __contains__(self, _: object) -> bool:
         return True
-
-
-def cause_of(headers: str, value: bytes | None) -> str | None:
-    """The causation id of a stored record: among its headers, [[name, value in Base64], …], or, where the whole event
-    is in the body, there."""
-    pairs: list[list[Any]] = orjson.loads(headers)
-    found = {str(name).lower(): text for name, text in pairs if text is not None}
-    with contextlib.suppress(ValueError):
-        if "ce_causationid" in found:
-            return base64.b64decode(found["ce_causationid"]).decode()
-        kind = base64.b64decode(found.get("content-type", "")).decode().strip().lower()
-        if kind.startswith("application/cloudevents"):
-            event = orjson.loads(value or b"")
-            return str(event["causationid"]) if isinstance(event, dict) and "causationid" in event else None
-    return None

@@ -8,7 +8,9 @@ from uuid import UUID
 
 import orjson
 
-from orchestrator.evidence import MOST_PARKED, cause_of
+from orchestrator.concerned import Stored, cause_of, concerned, parked_headers
+from orchestrator.evidence import MOST_PARKED
+from orchestrator.registry import Registry
 from orchestrator.settings import OrchestratorSettings
 from orchestrator.views import HistoryLine, ParkedLine, SagaLine, SagaView, StepCount, View
 from surefoot.database.connection import Connection, Row
@@ -25,7 +27,7 @@ _LINE = """s.saga_id::text, s.saga_type, s.definition_version, s.entity_id, s.co
 _HISTORY = "id, at, kind, step, direction, attempt, sentence, before::text, after::text, event_id"
 _PARKED = """p.consumer, p.topic, p.partition, p.log_offset, p.key, p.event_id, p.event_type, p.state::text, p.holds,
     p.attempts, p.last_error, extract(epoch FROM p.next_attempt_at - now())::float8 AS due_in_s, p.parked_at,
-    p.headers::text AS headers"""
+    p.headers::text AS headers, p.value"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,9 +125,10 @@ class Looking:
         )
         return [_as(StepCount, row) for row in rows]
 
-    async def parked(self, saga: SagaView) -> list[ParkedLine]:
+    async def parked(self, saga: SagaView, registry: Registry | None = None) -> list[ParkedLine]:
         """Its commands, in front of whoever reads them in this database; and in front of the orchestrator what answers
-        them, and what is about its entity. Of more than MOST_PARKED, those by key alone."""
+        them, and what is about its entity: by its key or, as the registry's waits say, by its data. Of more than
+        MOST_PARKED, those by key alone."""
         parked = f"{self.schema}.parked_events p"
         by_key = await self.connection.fetch(
             f"""SELECT {_PARKED} FROM {parked}
@@ -139,7 +142,8 @@ class Looking:
             self._name,
             MOST_PARKED,
         )
-        causes = {row["event_id"]: cause_of(row["headers"], None) for row in all_of_ours}
+        stored = {row["event_id"]: _stored(row) for row in all_of_ours}
+        causes = {name: cause_of(one.headers, one.value) for name, one in stored.items()}
         sent = await self.connection.fetch(
             f"""SELECT event_id FROM {self._history}
                 WHERE saga_id = $1 AND kind = 'SENT' AND event_id = ANY ($2::text[])""",
@@ -147,7 +151,10 @@ class Looking:
             [cause for cause in causes.values() if cause is not None],
         )
         own = {row[0] for row in sent}
-        found = [*by_key, *(row for row in all_of_ours if causes[row["event_id"]] in own)]
+        ours = {name for name, cause in causes.items() if cause in own}
+        if registry is not None:
+            ours |= {name for name, one in stored.items() if _is_waited_for(saga, registry, one)}
+        found = [*by_key, *(row for row in all_of_ours if row["event_id"] in ours)]
         return list({(row["consumer"], row["event_id"]): _as(ParkedLine, row) for row in found}.values())
 
     async def _lines(self, wanted: Wanted, order: str, limit: int, before: UUID | None = None) -> list[SagaLine]:
@@ -173,6 +180,16 @@ class Looking:
             limit,
         )
         return [_as(HistoryLine, row) for row in rows]
+
+
+def _stored(row: Row) -> Stored:
+    return Stored(row["key"], row["event_type"], parked_headers(row["headers"]), row["value"])
+
+
+def _is_waited_for(saga: SagaView, registry: Registry, one: Stored) -> bool:
+    """Whether it is, or may be, what the saga waits for."""
+    found = concerned(registry, one)
+    return saga.entity_id in found.entities or (saga.saga_type, saga.current_step) in found.waits
 
 
 def _as(kind: type[V], row: Row) -> V:

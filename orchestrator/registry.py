@@ -59,6 +59,10 @@ class Registry:
             found[name] = definition
         return tuple(found.values())
 
+    def awaiting(self, event_type: str | None) -> Sequence[Awaits]:
+        """Who waits for events of this type, of whichever version."""
+        return [awaits for (name, _), several in self.waits.items() if name == event_type for awaits in several]
+
     def knows(self, saga_type: str, version: int) -> bool:
         return (saga_type, version) in self.definitions
 

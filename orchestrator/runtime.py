@@ -52,7 +52,7 @@ class OrchestratorRuntime:
         self._runtime = ConsumerRuntime(
             self.consumer, database_url, event_log, consumer_settings, session_settings=SESSION_SETTINGS
         )
-        witness = Witness(settings.name, self.registry.reply_topics, event_log, settings.db_schema)
+        witness = Witness(settings.name, self.registry, event_log, settings.db_schema)
         outages = (self._outage("the database"), self._outage("the event log"))
         self._timers = Timers(self.registry, self.store, witness, database_url, settings, outages)
         self._house = Housekeeping(database_url, settings)

@@ -26,7 +26,6 @@ from surefoot.commands.running import run
 from surefoot.commands.saga_definitions import diagram, verify
 from surefoot.database.schema import DEFAULT_SCHEMA
 from surefoot.errors import ConfigurationError
-from surefoot.saga import Definition
 from surefoot.saga.instance import Status
 
 T = TypeVar("T")
@@ -115,13 +114,15 @@ def show(
     """Show one saga: where it stands and what you can do, its steps, its history, and what is parked for it."""
 
     async def work(looking: Looking) -> None:
+        registry = _registry(sagas)
         async with looking.connection.transaction():
             await looking.connection.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY")
             saga = await _found(looking, name)
             history = await looking.latest(saga.saga_id, HISTORY_SHOWN)
-            parked = await looking.parked(saga)
+            parked = await looking.parked(saga, registry)
             instance = await looking.standing(saga.saga_id)
-        definition = _definition(saga, sagas)
+        of = (saga.saga_type, saga.definition_version)
+        definition = None if registry is None else registry.definitions.get(of)
         can = None if definition is None else possible(definition, instance)
         if not as_json:
             print_saga(saga, can, definition is not None and needs_result(definition, instance), history, parked)
@@ -166,15 +167,14 @@ async def _found(looking: Looking, name: str) -> SagaView:
     return only
 
 
-def _definition(saga: SagaView, names: list[str] | None) -> Definition | None:
-    """None if it is not among those that are known here. Looking goes without; but a mistake in --sagas is said."""
+def _registry(names: list[str] | None) -> Registry | None:
+    """None if there is none here. Looking goes without; but a mistake in --sagas is said."""
     try:
-        registry = Registry(load_sagas(names))
+        return Registry(load_sagas(names))
     except ConfigurationError:
         if names:
             raise
         return None
-    return registry.definitions.get((saga.saga_type, saga.definition_version))
 
 
 def _status(text: str | None) -> Status | None:

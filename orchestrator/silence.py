@@ -38,6 +38,7 @@ class Due:
     published_at: datetime | None = None
     reader: tuple[str, TopicPartition] | None = None
     """The consumer that reads the command, and where; None if that does not matter."""
+    saga_type: str = ""
 
     @property
     def identity(self) -> tuple[str, str, str, int, str]:
@@ -58,7 +59,9 @@ class Evidence:
     first_unsent: int | None
     """Positions in this database's outbox: the newest; the oldest on a topic of replies that waits for a relay."""
     parked: AbstractSet[str]
-    """Sagas and entities of which an event is parked or dead in front of us."""
+    """Sagas and entities of which an event is parked or dead in front of us, or refused or held in the outbox."""
+    parked_waits: AbstractSet[tuple[str, str]] = frozenset()
+    """Types of sagas, and waits of theirs, for which something is parked that may be about any of them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,6 +136,8 @@ def lagging(
 ) -> tuple[Suspicion, Why | None]:
     """What has not flowed past the end that was noted; and the suspicion, with the ends that can be noted by now."""
     if due.saga_id in evidence.parked or due.entity_id in evidence.parked:
+        return suspicion, "parked"
+    if (due.saga_type, due.step) in evidence.parked_waits:
         return suspicion, "parked"
     if due.reader is not None and suspicion.command is not None:
         name, where = due.reader

@@ -160,7 +160,7 @@ class Timers:
         reader = None
         if row[5] == "timeout" and isinstance(node, Step) and not node.unread_counts:
             reader = reader_of(node, row[3], row[0])
-        return Due(row[0], row[1], row[2], row[3], row[4], row[5], row[6], row[7], row[8], row[9], reader)
+        return Due(row[0], row[1], row[2], row[3], row[4], row[5], row[6], row[7], row[8], row[9], reader, row[10])
 
     async def _look_again(self, connection: Connection, later: Sequence[tuple[Due, datetime]]) -> None:
         if later:

@@ -53,13 +53,14 @@ class OutboxTransaction:
     @asynccontextmanager
     async def savepoint(self) -> AsyncIterator[None]:
         """A nested transaction: rolled back with its events when the block raises."""
-        before = len(self._entries)
+        before, begun = len(self._entries), 0
         try:
             async with self.connection.transaction():
+                begun = 1
                 yield
         except BaseException:
             del self._entries[before:]
-            self._own_rollbacks += 1
+            self._own_rollbacks += begun  # one that could not even begin is not rolled back
             raise
 
     def _watch(self, query: object) -> None:

@@ -6,7 +6,9 @@ for events that hooks of the user's add while it is under way, as its very last 
 for that is an error, never a silence.
 """
 
+import re
 from dataclasses import dataclass, field
+from itertools import count
 from typing import NamedTuple
 from weakref import WeakKeyDictionary
 
@@ -22,11 +24,21 @@ from surefoot.outbox.write import write
 AnySession = AsyncSession | Session | scoped_session[Session] | async_scoped_session[AsyncSession]
 _KEY = "surefoot.outbox"
 _CONNECTIONS = "surefoot.connections"
+_SAVEPOINTS = "surefoot.savepoints"
+_SAVEPOINT = re.compile(
+    r"SAVEPOINT\s+(?P<made>\S+?)\s*;?\s*$|ROLLBACK\s+(?:WORK\s+|TRANSACTION\s+)?TO\s+(?:SAVEPOINT\s+)?(?P<undone>\S+?)\s*;?\s*$",
+    re.IGNORECASE,
+)
+_SAVEPOINT_LETTERS = frozenset("SsRr")
 # Only while a transaction is open: a session that is bound to a connection holds it, and no weak key would let it go.
 _sessions: WeakKeyDictionary[Connection, Session] = WeakKeyDictionary()
 
 
+_numbers = count()
+
+
 class _Buffered(NamedTuple):
+    number: int
     transaction: SessionTransaction
     schema: str
     entry: Entry
@@ -43,6 +55,9 @@ class _Buffer:
     def drop(self, undone: SessionTransaction) -> None:
         self.events = [buffered for buffered in self.events if not _is_within(buffered.transaction, undone)]
 
+    def drop_since(self, number: int) -> None:
+        self.events = [buffered for buffered in self.events if buffered.number < number]
+
 
 def buffer(session: AnySession, entry: Entry, schema: str) -> None:
     """Keep an entry until the session's transaction commits."""
@@ -58,7 +73,7 @@ def buffer(session: AnySession, entry: Entry, schema: str) -> None:
     in_hand: _Buffer | None = sync.info.get(_KEY)
     if in_hand is None:
         in_hand = sync.info[_KEY] = _Buffer()
-    in_hand.events.append(_Buffered(transaction, schema, entry))
+    in_hand.events.append(_Buffered(next(_numbers), transaction, schema, entry))
 
 
 def take(session: AnySession) -> list[Entry]:
@@ -122,6 +137,22 @@ def _forget_what_was_rolled_back(session: Session, undone: SessionTransaction) -
         in_hand.drop(undone)
 
 
+@event.listens_for(Engine, "before_cursor_execute")
+def _follow_savepoints(connection: Connection, _cursor: object, statement: str, *_: object) -> None:
+    """A savepoint of the connection's, or in SQL, of which its session knows nothing."""
+    if statement[:1] not in _SAVEPOINT_LETTERS:
+        return
+    found = _SAVEPOINT.match(statement)
+    session = None if found is None else _sessions.get(connection)
+    if found is None or session is None:
+        return
+    name = (found["made"] or found["undone"]).strip('"').lower()
+    if found["made"]:
+        session.info.setdefault(_SAVEPOINTS, {})[name] = next(_numbers)
+    elif (in_hand := session.info.get(_KEY)) is not None:
+        in_hand.drop_since(session.info.get(_SAVEPOINTS, {}).get(name, 0))  # one that is not known was there first
+
+
 @event.listens_for(Session, "after_transaction_end")
 def _forget_what_was_closed(session: Session, ended: SessionTransaction) -> None:
     """Closing a transaction without committing it rolls it back, but tells nobody that it did."""
@@ -133,6 +164,7 @@ def _forget_what_was_closed(session: Session, ended: SessionTransaction) -> None
 
 
 def _forget_connections(session: Session) -> None:
+    session.info.pop(_SAVEPOINTS, None)
     for connection in session.info.pop(_CONNECTIONS, ()):
         if _sessions.get(connection) is session:
             del _sessions[connection]

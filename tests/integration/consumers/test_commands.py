@@ -1,11 +1,12 @@
 """Commands: carried out once, answered as often as asked; an undo bars a late do; a dead one frees its key."""
 
+import asyncio
 from collections.abc import AsyncIterator
 
 import asyncpg
 import pytest
 
-from surefoot.consumer import Consumer, Permanent, Transaction
+from surefoot.consumer import Consumer, OutsideCall, Permanent, Transaction
 from surefoot.events import Event, new_event
 from surefoot.log.postgres import PostgresLog
 from tests.consuming import consumer_running, create_topics, publish
@@ -222,3 +223,78 @@ async def test_a_reply_that_is_no_event_kills_the_command_and_undoes_its_effect(
         await settled_as(connection, [do], "DEAD")
         await eventually(lambda: published(connection, "saga.replies"), what="the saga is told")
     assert await effects(connection) == []
+
+
+async def test_two_attempts_whose_calls_are_under_way_together_have_one_effect_and_the_same_reply(
+    database_url: str, connection: asyncpg.Connection, log: PostgresLog, topic: str
+) -> None:
+    is_broken, both, called = True, asyncio.Event(), []
+    consumer = Consumer("warehouse")
+
+    async def call(event: Event[ReserveStock], call: OutsideCall) -> int:
+        if is_broken:
+            raise Permanent("The shelf is broken.")
+        called.append(event.data.number)
+        if len(called) == 2:
+            both.set()
+        await both.wait()
+        return event.data.number
+
+    @consumer.command(ReserveStock, outside=call)
+    async def finish(event: Event[ReserveStock], tx: Transaction, shelf: int) -> StockReserved:
+        await have_effect(event, tx)
+        return StockReserved(saga_id=event.data.saga_id, place=f"shelf {shelf}")
+
+    first, second = reserve(number=1), reserve(number=2, attempt=2)
+    await publish(log, first)
+    async with consumer_running(consumer, database_url, log):
+        await settled_as(connection, [first], "DEAD")
+        is_broken = False
+        await publish(log, second)
+
+        async def is_called() -> bool:
+            return called == [2]
+
+        await eventually(is_called, what="the second attempt is called")
+        replay = control(first, "replay")
+        await tell(log, topic, first, replay)
+        assert await answers(connection, 1) == [(id_of(replay), "done")]
+        await settled_as(connection, [first, second], "PROCESSED")
+
+    assert len(await effects(connection)) == 1
+    told = await published(connection, REPLIES)
+    assert {reply["_headers"]["ce_causationid"] for reply in told} == {first.id, second.id}
+    assert len({reply["place"] for reply in told}) == 1
+    assert len(await published(connection, "saga.replies")) == 1  # of the death before
+
+
+async def test_a_tombstone_is_kept_as_long_as_the_dead_command_that_it_bars(
+    database_url: str, connection: asyncpg.Connection, log: PostgresLog, topic: str
+) -> None:
+    warehouse = Warehouse()
+    warehouse.broken = True
+    too_long = "…" * 200  # keys of more than 500 bytes are parked as hashes
+    dos = [reserve(number=1), reserve(too_long, number=2)]
+    undos = [release(do.data.saga_id, number=3) for do in dos]
+    other = reserve("another", number=4)
+    await publish(log, *dos, *undos)
+    async with consumer_running(warehouse.consumer, database_url, log):
+        await settled_as(connection, dos, "DEAD")
+        await settled_as(connection, undos, "PROCESSED")
+        warehouse.broken = False
+        await publish(log, other)
+        await settled_as(connection, [other], "PROCESSED")
+
+        await connection.execute("UPDATE surefoot.command_barriers SET settled_at = now() - interval '61 days'")
+        await eventually(lambda: are_left(connection, dos), what="what nothing waits for is forgotten")
+        for do in dos:
+            await tell(log, topic, do, control(do, "replay"))
+        await settled_as(connection, dos, "BARRED")
+        await eventually(lambda: are_left(connection, []), what="then the rest is forgotten")
+    assert sorted(await effects(connection)) == [3, 3, 4]
+
+
+async def are_left(connection: asyncpg.Connection, commands: list[Event[ReserveStock]]) -> bool:
+    """Whether the barriers are those of these sagas."""
+    rows = await connection.fetch("SELECT DISTINCT saga_id FROM surefoot.command_barriers")
+    return {row[0] for row in rows} == {command.data.saga_id for command in commands}

@@ -6,6 +6,8 @@ from datetime import timedelta
 from typing import Any
 
 import asyncpg
+import pytest
+from sqlalchemy import text
 
 from surefoot.consumer import Consumer, DependencyDown, OutsideCall, Permanent, Retry, Transaction
 from surefoot.events import Event
@@ -257,3 +259,29 @@ async def test_a_call_under_way_is_waited_for_when_the_consumer_stops(
         answered.set()
     assert await outcome(connection, event, "payments") == "PROCESSED"
     await eventually(lambda: effects(connection), what="its effect", within_s=1)
+
+
+@pytest.mark.parametrize("where", ["call", "finish"])
+async def test_a_call_that_runs_into_locks_again_and_again_counts_from_the_tenth(
+    database_url: str, connection: asyncpg.Connection, log: PostgresLog, topic: str, where: str
+) -> None:
+    consumer = Consumer("payments", retry=Retry(attempts=2, first=timedelta(milliseconds=10)))
+    attempts = []
+
+    async def call(event: Event[ThingHappened], call: OutsideCall) -> None:
+        attempts.append(call.attempt)
+        if where == "call":
+            raise asyncpg.DeadlockDetectedError("deadlock detected")
+
+    @consumer.on(ThingHappened, outside=call)
+    async def finish(event: Event[ThingHappened], tx: Transaction, result: None) -> None:
+        await tx.session.execute(text("SET LOCAL lock_timeout = '5ms'"))
+        await tx.session.execute(text("SELECT pg_advisory_xact_lock(4711)"))
+
+    await connection.execute("SELECT pg_advisory_lock(4711)")
+    (event,) = await publish(log, ThingHappened(thing_id="a", number=1))
+    async with consumer_running(consumer, database_url, log, outage_max=timedelta(milliseconds=20)):
+        await settled_as(connection, [event], "DEAD", "payments")
+    assert attempts == [1] * 10 + [2] * 10
+    (letter,) = await published(connection, topic + ".dlq")
+    assert letter["_headers"]["surefoot-reason"] == "out_of_attempts"

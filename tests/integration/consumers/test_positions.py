@@ -121,6 +121,29 @@ async def test_a_gap_stops_the_consumer_and_from_accepts_it(
     assert await stored(connection, topic) == 6
 
 
+async def test_a_partition_that_was_emptied_before_it_was_first_read_has_nothing_left_to_read(
+    database_url: str, connection: asyncpg.Connection, log: PostgresLog, topic: str
+) -> None:
+    await publish(log, *things(1, 2))
+    await remove_all(connection, log, topic)
+    await run_once(database_url, log)
+    assert await stored(connection, topic) == 2
+    assert await effects(connection) == []
+    await publish(log, *things(3))
+    await run_once(database_url, log)
+    assert await effects(connection) == [3]
+
+
+async def test_what_is_removed_before_its_first_event_is_read_is_a_gap_for_a_consumer_that_has_run(
+    database_url: str, connection: asyncpg.Connection, log: PostgresLog, topic: str
+) -> None:
+    await run_once(database_url, log)
+    await publish(log, *things(1, 2))
+    await remove_all(connection, log, topic)
+    with pytest.raises(PositionLost, match=rf"2 offset\(s\) were removed .* say --from {topic}/{A}:2"):
+        await run_once(database_url, log)
+
+
 async def test_what_is_removed_while_the_consumer_is_slow_stops_it_too(
     database_url: str, connection: asyncpg.Connection, log: PostgresLog, topic: str
 ) -> None:

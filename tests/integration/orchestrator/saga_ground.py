@@ -3,6 +3,7 @@
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
+from datetime import UTC, datetime
 from typing import Any
 
 import asyncpg
@@ -17,7 +18,7 @@ from schemas.order import OrderCancelled, OrderPendingPayment, PlacementRequeste
 from schemas.parts import Address, Line, StockLine
 from schemas.payment import PaymentCaptured
 from schemas.returns import ReturnRequested
-from schemas.shipping import ReturnLabelCreated
+from schemas.shipping import PickupConfirmed, ReturnLabelCreated
 from schemas.warehouse import StockReserved
 from surefoot import outbox
 from surefoot.consumer.contracts import CommandFailed
@@ -198,6 +199,11 @@ def return_wish(return_id: str) -> ReturnRequested:
         amount=PRICE,
         ship_from=HOME,
     )
+
+
+def pickup(return_id: str) -> PickupConfirmed:
+    at = datetime(2026, 1, 1, tzinfo=UTC)
+    return PickupConfirmed(order_id="o", return_id=return_id, carrier="dhl", tracking_code="t-1", picked_up_at=at)
 
 
 @asynccontextmanager

@@ -7,8 +7,10 @@ from collections.abc import AsyncIterator
 
 import pytest
 
+from consumers.parking import headers_json
+from surefoot.events import encode, encode_data, new_event
 from tests.integration.consumers.commanding import Done, assert_says, surefoot
-from tests.integration.orchestrator.saga_ground import Ground, captured, ground_at, placement
+from tests.integration.orchestrator.saga_ground import Ground, captured, ground_at, pickup, placement
 
 pytestmark = pytest.mark.slow
 
@@ -166,6 +168,30 @@ async def test_show_has_what_is_parked_for_it_by_key_entity_or_cause(ground: Gro
         ("e-reply", "orchestrator", "dead, holds its key"),
     ]
     assert "  Too heavy.\n" in done
+
+
+async def test_show_has_what_it_waits_for_where_that_is_parked_under_another_key(ground: Ground) -> None:
+    saga_id = await ground.stuck_return("return-1")
+    for offset, return_id in enumerate(("return-1", "return-2")):
+        event = new_event(pickup(return_id))
+        body = encode_data(event)
+        await ground.connection.execute(
+            """INSERT INTO surefoot.parked_events
+                   (consumer, topic, partition, log_offset, key, source, event_id, event_type, state, attempts, reason,
+                    value, headers, recorded_at, dead_at)
+               VALUES ('orchestrator', 'carrier.events', 0, $1, $2, '/tests', $3, $4, 'DEAD', 5, 'out_of_attempts',
+                       $5, $6, now(), now())""",
+            offset,
+            event.key,
+            f"e-{return_id}",
+            event.type,
+            body,
+            headers_json(encode(event, body)),
+        )
+    done = (await saga(ground, "show", saga_id)).out
+    assert re.findall(r"^(e-\S+)  (\S+)  of orchestrator", done, re.MULTILINE) == [
+        ("e-return-1", "carrier.pickup_confirmed")
+    ]
 
 
 async def test_show_as_json_is_whole(ground: Ground) -> None:

@@ -85,6 +85,16 @@ def test_nothing_is_decided_while_an_answer_may_be_on_its_way(evidence: Evidence
     assert found == Listen(replace(LISTENING, checks=1), timedelta(milliseconds=200), why)
 
 
+def test_what_may_be_about_any_saga_at_a_wait_stops_the_clocks_of_that_wait_alone() -> None:
+    waiting = replace(DUE, kind="deadline", saga_type="return", step="pickup", reader=None)
+    unread = replace(ALL_READ, parked_waits=frozenset({("return", "pickup")}))
+    listening = replace(LISTENING, command=None)
+    still = Listen(replace(listening, checks=1), timedelta(milliseconds=200), "parked")
+    assert verdict(waiting, unread, listening) == still
+    assert verdict(replace(waiting, step="payment"), unread, listening) == Counts()
+    assert verdict(replace(waiting, saga_type="order"), unread, listening) == Counts()
+
+
 def test_it_looks_less_and_less_often() -> None:
     lagging = replace(ALL_READ, read={})
     looks = [verdict(evidence=lagging, suspicion=replace(LISTENING, checks=checks)) for checks in (1, 2, 3, 20)]
