@@ -29,6 +29,12 @@ class ApprovalStatements:
         self.letters = f"""
             SELECT {LETTER_COLUMNS} FROM {s}.dlq_approval_items i JOIN {s}.dlq_events e ON e.id = i.dlq_id
             WHERE i.approval_id = $1::uuid AND e.status = 'DISCARD_REQUESTED' ORDER BY e.id FOR UPDATE OF e"""
+        self.asked = f"""
+            SELECT e.id AS dlq_id, e.consumer, e.event_type, e.key, e.reason, e.error, e.deaths, e.held,
+                e.status::text AS status, e.failed_at
+            FROM {s}.dlq_approval_items i JOIN {s}.dlq_events e ON e.id = i.dlq_id
+            WHERE i.approval_id = $1::uuid AND ($2::uuid IS NULL OR i.dlq_id > $2::uuid)
+            ORDER BY i.dlq_id LIMIT $3::int"""
         self.decide = f"""
             UPDATE {s}.dlq_approvals SET status = $2::text::{s}.dlq_approval_status, decided_by = $3::text,
                 decided_at = now(), decision = $4::text, job_id = $5::uuid

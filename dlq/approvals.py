@@ -14,7 +14,7 @@ from dlq.deciding import reason_of, require
 from dlq.errors import NoSuchApproval, OwnApproval, SetChanged, TooLate, WrongState
 from dlq.job_making import Order, insert_job
 from dlq.job_statements import JobStatements
-from dlq.job_views import ApprovalPage, ApprovalView
+from dlq.job_views import ApprovalPage, ApprovalView, AskedLetter, AskedLetterPage
 from dlq.people import Person
 from dlq.set_hash import set_hash
 from dlq.settings import DlqSettings
@@ -116,6 +116,13 @@ class Approvals:
         rows = await self._connection.fetch(self._sql.page, after, limit + 1)
         approvals = tuple(map(_view, rows[:limit]))
         return ApprovalPage(approvals=approvals, next=str(approvals[-1].id) if len(rows) > limit else None)
+
+    async def letters(self, approval_id: str, after: str | None = None, limit: int = 50) -> AskedLetterPage:
+        """What is to be discarded, the oldest first: nobody should approve what they cannot see."""
+        await self.get(approval_id)
+        rows = await self._connection.fetch(self._sql.asked, approval_id, after, limit + 1)
+        letters = tuple(AskedLetter(**{name: row[name] for name in AskedLetter.model_fields}) for row in rows[:limit])
+        return AskedLetterPage(letters=letters, next=str(letters[-1].dlq_id) if len(rows) > limit else None)
 
     async def _waiting(self, approval_id: str, person: Person) -> Row:
         """The request, locked, if this person may decide it now."""

@@ -18,8 +18,8 @@ from dlq.client_options import (
     meant,
 )
 from dlq.following import Follow, followed
-from dlq.job_views import ApprovalStatus, ApprovalView
-from dlq.jobs_shown import print_approval, print_approvals
+from dlq.job_views import ApprovalStatus, ApprovalView, AskedLetter
+from dlq.jobs_shown import print_approval, print_approvals, print_asked
 from dlq.json_shown import print_json
 from dlq.table_shown import console
 from surefoot.errors import ConfigurationError
@@ -75,6 +75,9 @@ def approvals(
     with connected(url, token) as client:
         if request_id is not None:
             _print(client.get(path_to("approvals", request_id)), as_json)
+            if not as_json:
+                rows = client.rows(path_to("approvals", request_id, "letters"), "letters", {}, limit)
+                print_asked([as_view(AskedLetter, one) for one in rows])
             return
         rows = client.rows("/approvals", "approvals", {}, MOST_LOOKED_AT if wanted else limit)
         found = [row for row in rows if wanted in (None, row.get("status"))][:limit]

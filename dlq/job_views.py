@@ -117,6 +117,26 @@ class ApprovalView(View):
     left_out: tuple[LeftOut, ...] = Field(default=(), description="Told when it is made: what is not in the set.")
 
 
+class AskedLetter(View):
+    """A dead letter that somebody asks to discard, as whoever has to approve it needs to know it."""
+
+    dlq_id: UUID
+    consumer: str
+    event_type: str | None
+    key: str
+    reason: str = Field(description="Why it is dead, in a word.")
+    error: str
+    deaths: int
+    held: bool = Field(description="Later events of its key wait for it.")
+    status: str
+    failed_at: datetime
+
+
+class AskedLetterPage(View):
+    letters: tuple[AskedLetter, ...]
+    next: str | None
+
+
 class ApprovalPage(View):
     approvals: tuple[ApprovalView, ...]
     next: str | None

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from dlq.job_views import ApprovalView, ItemView, JobLine, JobMade, JobView, LeftOut
+from dlq.job_views import ApprovalView, AskedLetter, ItemView, JobLine, JobMade, JobView, LeftOut
 from dlq.letters_shown import short_time, shown_time
 from dlq.table_shown import Column, clean, console, print_table
 
@@ -110,6 +110,19 @@ def print_approval(approval: ApprovalView) -> None:
         console.print(f"It is carried out by the job {approval.job_id}: surefoot dlq job {approval.job_id}")
 
 
+def print_asked(letters: Sequence[AskedLetter]) -> None:
+    """What somebody asks to discard. Of very many, the oldest."""
+    columns = [
+        Column("letter"),
+        Column("consumer"),
+        Column("event type"),
+        Column("key", wraps=True),
+        Column("deaths", is_number=True),
+        Column("error", wraps=True),
+    ]
+    print_table(columns, [_asked_row(letter) for letter in letters])
+
+
 def _print_verbs(job: JobView) -> None:
     can = {"RUNNING": ("pause", "cancel"), "PAUSED": ("resume", "cancel")}.get(job.status, ())
     if can:
@@ -143,6 +156,17 @@ def _job_row(job: JobLine) -> list[str]:
 
 def _item_row(item: ItemView) -> list[str]:
     return [str(item.dlq_id), item.consumer or "(gone)", item.answer or "", item.sentence or ""]
+
+
+def _asked_row(letter: AskedLetter) -> list[str]:
+    return [
+        str(letter.dlq_id),
+        letter.consumer or "(none)",
+        letter.event_type or "(no event)",
+        letter.key,
+        f"{letter.deaths:,}",
+        letter.error,
+    ]
 
 
 def _approval_row(approval: ApprovalView) -> list[str]:

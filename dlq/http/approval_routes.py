@@ -11,7 +11,7 @@ from dlq.http.models import Approve, AskedPage, Meant, Reason
 from dlq.http.operation import PREFIX, Operation, allowed
 from dlq.http.problems import ONE_PROBLEMS, READ_PROBLEMS, WRITE_PROBLEMS
 from dlq.http.reading import LookAtApprovals
-from dlq.job_views import ApprovalPage, ApprovalView
+from dlq.job_views import ApprovalPage, ApprovalView, AskedLetterPage
 from surefoot.database.connection import Connection
 
 ApprovalId = Annotated[UUID, Path(description="The approval's id.")]
@@ -48,6 +48,21 @@ async def approvals(asked: Annotated[AskedPage, Query()], looking: LookAtApprova
 async def approval(id: ApprovalId, looking: LookAtApprovals) -> ApprovalView:  # noqa: A002 - the contract's name
     """Who asked for it and why, the hash of its set, and what became of it."""
     return await looking.get(str(id))
+
+
+@router.get(
+    "/approvals/{id}/letters",
+    summary="What is to be given up",
+    responses=ONE_PROBLEMS,
+    openapi_extra=allowed("VIEWER"),
+)
+async def letters(
+    id: ApprovalId,  # noqa: A002
+    asked: Annotated[AskedPage, Query()],
+    looking: LookAtApprovals,
+) -> AskedLetterPage:
+    """The dead letters of the set, the oldest first: look at them before you approve."""
+    return await looking.letters(str(id), None if asked.after is None else str(asked.after), asked.limit)
 
 
 @router.post(

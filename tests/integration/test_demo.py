@@ -21,8 +21,13 @@ def surefoot(*arguments: str, **environment: str) -> subprocess.CompletedProcess
     )
 
 
-def test_the_demo_ends_by_itself_and_proves_that_nothing_was_lost() -> None:
-    done = surefoot("demo", "--orders", "60", "--no-letters", COLUMNS="140")
+@pytest.fixture(scope="module")
+def done() -> subprocess.CompletedProcess[str]:
+    """All three acts, on a smaller scale, once for all tests."""
+    return surefoot("demo", "--orders", "60", "--sagas", "60", COLUMNS="200")
+
+
+def test_the_demo_ends_by_itself_and_proves_that_nothing_was_lost(done: subprocess.CompletedProcess[str]) -> None:
     assert done.returncode == 0, done.stdout + done.stderr
     assert re.search(r"events committed +│ +305 ", done.stdout)
     assert re.search(r"distinct events in the log +│ +305 ", done.stdout)
@@ -34,16 +39,15 @@ def test_the_demo_ends_by_itself_and_proves_that_nothing_was_lost() -> None:
     assert "consumer-2 killed" in done.stdout
 
 
-def test_the_demo_shows_an_event_that_fails_while_others_pass() -> None:
-    shown = surefoot("demo", "--orders", "60", "--sagas", "0", "--no-letters", COLUMNS="200").stdout
-    assert "order-jammed failed (attempt 1 of 3); its key waits" in shown
-    assert re.search(r"order-jammed is dead \(out_of_attempts\).* 1 event waits behind it; [1-9]\d* other", shown)
-    assert re.search(r"dead letters +│ +1 ", shown)
+def test_the_demo_shows_an_event_that_fails_while_others_pass(done: subprocess.CompletedProcess[str]) -> None:
+    assert "order-jammed failed (attempt 1 of 3); its key waits" in done.stdout
+    assert re.search(r"order-jammed is dead \(out_of_attempts\).* 1 event waits behind it; [1-9]\d* other", done.stdout)
+    assert re.search(r"dead letters +│ +1 ", done.stdout)
 
 
-def test_the_demo_shows_how_a_bad_deploy_is_mended_and_accounts_for_every_event() -> None:
-    done = surefoot("demo", "--orders", "10", "--sagas", "0", COLUMNS="200")
-    assert done.returncode == 0, done.stdout + done.stderr
+def test_the_demo_shows_how_a_bad_deploy_is_mended_and_accounts_for_every_event(
+    done: subprocess.CompletedProcess[str],
+) -> None:
     shown = done.stdout.partition("Third act")[2]
     assert "102 events are dead after the deploy, 101 wait behind them" in shown
     (group,) = re.findall(r"\n([0-9a-f]{16}) +102 +102 +demo-labels +order.placement_requested .* NoTariff: ", shown)

@@ -219,6 +219,18 @@ async def test_requests_come_in_pages_the_newest_first(connection: asyncpg.Conne
     assert rest.next is None
 
 
+async def test_whoever_has_to_approve_sees_the_letters_of_the_set_page_by_page(connection: asyncpg.Connection) -> None:
+    ids = (await dead(connection, 4))[1:]
+    asked = str((await request(connection, ids)).id)
+    async with approvals(connection) as verbs:
+        first = await verbs.letters(asked, limit=2)
+        rest = await verbs.letters(asked, first.next, limit=2)
+    seen = [*first.letters, *rest.letters]
+    assert sorted(str(letter.dlq_id) for letter in seen) == sorted(ids)
+    assert {letter.status for letter in seen} == {"DISCARD_REQUESTED"}
+    assert (len(first.letters), len(rest.letters), rest.next) == (2, 1, None)
+
+
 async def test_what_is_not_there_cannot_be_decided(connection: asyncpg.Connection) -> None:
     for one in (str(letters.new_id()), "no uuid"):
         with pytest.raises(NoSuchApproval):

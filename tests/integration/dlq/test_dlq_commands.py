@@ -181,6 +181,7 @@ def test_a_discard_takes_two_people_and_the_hash_of_what_was_seen(ground: Ground
     ground.tokens["carl"] = made.out.strip()
     shown = given(ground, "dlq", "approvals", asked["id"])
     assert f"surefoot dlq approve {asked['id']} --set-hash {asked['set_hash']}" in shown.out
+    assert letter in shown.out
     done = given(ground, "dlq", "approve", asked["id"], *hash_of, "--reason", "yes", "--follow", person="carl")
     assert done.code == 0, done.out + done.err
     assert ground.status(letter) == "DISCARDED"

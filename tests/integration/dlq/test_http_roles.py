@@ -34,6 +34,7 @@ CONTRACT = {
     ("POST", "/discard"): "OPERATOR",
     ("GET", "/approvals"): "VIEWER",
     ("GET", "/approvals/{id}"): "VIEWER",
+    ("GET", "/approvals/{id}/letters"): "VIEWER",
     ("POST", "/approvals/{id}/approve"): "SUPER_ADMIN",
     ("POST", "/approvals/{id}/refuse"): "SUPER_ADMIN",
     ("GET", "/export"): "ADMIN",
