@@ -37,6 +37,7 @@ class Drained:
     resolved: list[ParkedRow] = field(default_factory=list)
     settled: list[tuple[str, str, str, str | None]] = field(default_factory=list)
     entries: list[Entry] = field(default_factory=list)
+    dead: list[Bad] = field(default_factory=list)
     ignored: int = 0
 
 
@@ -182,7 +183,8 @@ class ParkedBatches:
             case Bad():
                 about = {"consumer": self._consumer.name, "event_type": reading.event_type}
                 diagnosis = bad_record(reading.reason, reading.sentence, **about)  # type: ignore[arg-type]
-                await self._bury(unit, unit.position, row, reading, diagnosis, row.failures)
+                if await self._bury(unit, unit.position, row, reading, diagnosis, row.failures):
+                    drained.dead.append(reading)
                 return not self._deaths.holds(reading)
             case _:
                 await self._wait_for_handler(unit, row, drained)

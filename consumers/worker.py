@@ -20,7 +20,7 @@ from consumers.outside import OutsideCalls, Slots
 from consumers.parked_batch import ParkedBatches
 from consumers.parking import NoLongerParked, ParkedRow, Parking
 from consumers.plan import cut
-from consumers.reading import Delivery, Reading, Told, read, unreadable
+from consumers.reading import Bad, Delivery, Reading, Told, read, unreadable
 from consumers.settings import ConsumerSettings
 from consumers.unit import Database, FenceLost, PartFailed, Position
 from surefoot.consumer import Consumer
@@ -163,8 +163,7 @@ class Worker:
             self._forget_contentions(part)
         self._failing.works(part[0].record.offset, part[-1].record.offset)
         self.next_offset = part[-1].record.offset + 1
-        for bad in carried.dead:
-            await self._failing.tell_bad(bad)
+        await self._tell_bad(carried.dead)
         if carried.parked or carried.obeyed:
             self._look_at = 0.0
         return []
@@ -192,6 +191,10 @@ class Worker:
             return [part]
         await self._park(reading, failed.error, permanent=kind == "permanent")
         return []
+
+    async def _tell_bad(self, dead: Sequence[Bad]) -> None:
+        for bad in dead:
+            await self._failing.tell_bad(bad)
 
     async def _park(self, reading: Delivery, error: BaseException, *, permanent: bool) -> None:
         while True:
@@ -269,6 +272,7 @@ class Worker:
             return False
         self._contentions.pop(row.log_offset, None)
         self._failing.works(row.log_offset, row.log_offset)
+        await self._tell_bad(drained.dead)
         return bool(drained.resolved)
 
     async def _follow(self, row: ParkedRow) -> None:
@@ -287,6 +291,7 @@ class Worker:
                 raise
             except Exception:
                 return
+            await self._tell_bad(drained.dead)
             if len(drained.resolved) < at_most:
                 return
 

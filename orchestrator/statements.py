@@ -109,6 +109,14 @@ class Statements:
                 FOR UPDATE SKIP LOCKED)
             UPDATE {timers} t SET fires_at = now() + least(after, $1::interval) FROM free
             WHERE t.saga_id = free.saga_id"""
+        # For one that has just come: what has been due for longer than this was looked after by nobody. The rest is in
+        # the hands of others, and an orchestrator that is started again and again must not take it from them.
+        self.give_time_to_forgotten = f"""
+            WITH free AS (
+                SELECT saga_id FROM {timers} WHERE kind = 'timeout' AND fires_at < now() - $1::interval
+                FOR UPDATE SKIP LOCKED)
+            UPDATE {timers} t SET fires_at = now() + least(after, $1::interval) FROM free
+            WHERE t.saga_id = free.saga_id"""
         self.drop_timers = f"DELETE FROM {timers} WHERE saga_id = ANY ($1::uuid[])"
 
     def _definitions(self, schema: str) -> None:

@@ -69,10 +69,11 @@ class Timers:
                     settings=SESSION_SETTINGS,
                 )
                 try:
-                    # While we were not there, nobody read replies, as far as we know.
-                    away = timedelta(seconds=self._database_away.lasted_s)
-                    await self._give_time(connection, away)
-                    self._database_away.over()
+                    if self._database_away.is_on:
+                        await self._give_time(connection, timedelta(seconds=self._database_away.lasted_s))
+                        self._database_away.over()
+                    else:
+                        await connection.execute(self._store.sql.give_time_to_forgotten, self._settings.grace)
                     await self._look_after(connection, stopping)
                 finally:
                     await close_quietly(connection)

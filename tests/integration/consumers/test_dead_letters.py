@@ -4,13 +4,14 @@ import base64
 import json
 from collections.abc import Iterator
 from contextlib import contextmanager
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import NoReturn
 
 import asyncpg
 import pytest
+from structlog.testing import capture_logs
 
-from surefoot.consumer import Consumer, Permanent, Transaction
+from surefoot.consumer import Consumer, Permanent, Retry, Transaction
 from surefoot.events import Event, decode, new_event
 from surefoot.log.partitioner import key_hash, partition_of
 from surefoot.log.port import Record, TopicPartition
@@ -18,9 +19,12 @@ from surefoot.log.postgres import PostgresLog
 from surefoot.log.record_size import record_bytes
 from tests.consuming import consumer_running, publish, publish_records, record_of
 from tests.events import ThingHappened, things, things_on
+from tests.integration.consumers.deciding import answers, control, tell
 from tests.integration.consumers.waiting_room import AT_ONCE, letters, parked, raw_headers, settled
 from tests.relaying import read_all, relay_running, spec
 from tests.waiting import eventually
+
+AGAIN = Retry(attempts=1000, first=timedelta(milliseconds=100), longest=timedelta(milliseconds=100))
 
 
 async def test_a_letter_has_the_whole_story_and_the_records_own_bytes(
@@ -207,3 +211,33 @@ def taking(max_record_bytes: int) -> Iterator[None]:
         yield
     finally:
         object.__setattr__(things, "max_record_bytes", before)
+
+
+async def test_a_bad_record_that_waited_behind_another_is_told_as_one_that_did_not(
+    database_url: str, connection: asyncpg.Connection, log: PostgresLog, topic: str
+) -> None:
+    is_broken = True
+    consumer = Consumer("warehouse", retry=AGAIN)
+
+    @consumer.on(ThingHappened)
+    async def handle(event: Event[ThingHappened], tx: Transaction) -> None:
+        if is_broken and event.key == "a":
+            raise RuntimeError("not yet")
+
+    events = [new_event(ThingHappened(thing_id=key, number=n)) for n, key in enumerate("aab")]
+    waits, alone = (record_of(event)._replace(value=b'{"number": "none"}') for event in events[1:])
+    await publish(log, events[0])
+    with capture_logs() as lines:
+        async with consumer_running(consumer, database_url, log):
+            await tell(log, topic, events[1], waits)
+            await tell(log, topic, events[2], alone)
+            await settled(connection, PARKED=2, DEAD=1)
+            is_broken = False
+            await settled(connection, PROCESSED=1, DEAD=2)
+            await tell(log, topic, events[1], control(events[1], "replay"))
+            assert [answer for _, answer in await answers(connection, 1)] == ["failed_again"]
+    alerts = [line for line in lines if line.get("alert") == "dead_letter"]
+    assert [line["event_id"] for line in alerts] == [events[2].id, events[1].id, events[1].id]
+    for line in alerts:
+        assert line["event"].startswith("warehouse buried the record at ")
+        assert line["reason"] == "invalid_data"

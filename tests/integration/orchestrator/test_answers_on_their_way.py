@@ -11,7 +11,7 @@ from surefoot.consumer import Consumer, Retry, Transaction
 from surefoot.events import Event, EventData
 from surefoot.saga import Saga
 from tests.consuming import publish
-from tests.orchestrating import Stage, on_stage
+from tests.orchestrating import Stage, on_stage, orchestrator_running
 from tests.trips import (
     Agency,
     Booked,
@@ -159,3 +159,24 @@ async def test_a_wait_is_not_late_while_its_event_is_held_in_the_outbox(stage: S
         await eventually(is_postponed(stage, "t-1", "parked"), what="the deadline has passed, and does not count")
         await released(stage)
         await stage.becomes("t-1", "COMPLETED")
+
+
+async def test_timeouts_count_beside_an_orchestrator_that_is_started_again_and_again(
+    stage: Stage, agency: Agency
+) -> None:
+    agency.will("t-1", "book", "silent")
+    saga = trip_saga(timeout=timedelta(milliseconds=1500), attempts=1)
+
+    async def two_keep_timers() -> bool:
+        asked = "SELECT count(*) FROM pg_stat_activity WHERE application_name = 'surefoot saga timers' AND datname = $1"
+        return bool(await stage.connection.fetchval(asked, stage.url.rpartition("/")[2]) == 2)
+
+    async def is_timed_out_while_another_one_starts() -> bool:
+        async with orchestrator_running([saga], stage.url, stage.log):  # far more often than its grace of two seconds
+            await eventually(two_keep_timers, what="the second one has come")
+        return "TIMED_OUT book do 1" in await stage.history("t-1")
+
+    async with on_stage(stage, [saga], [agency_consumer(agency)]):
+        await stage.publish(TripRequested(trip_id="t-1"))
+        await stage.waits_for("t-1", "book")
+        await eventually(is_timed_out_while_another_one_starts, what="the silence counts", within_s=20)

@@ -152,3 +152,23 @@ async def test_many_short_outages_do_not_put_timeouts_off(connection: asyncpg.Co
     left = {row[0]: row[1] for row in rows}
     assert 4 < left["soon"] <= 5
     assert 55 < left["late"] <= 60
+
+
+async def test_an_orchestrator_that_starts_gives_time_to_what_nobody_looked_after_alone(
+    connection: asyncpg.Connection,
+) -> None:
+    desk = Desk(connection, trip_saga(timeout=timedelta(minutes=2)))
+    await desk.take(*(new_event(TripRequested(trip_id=trip)) for trip in ("forgotten", "just due", "soon")))
+    await connection.execute(
+        "UPDATE surefoot.saga_timers t SET fires_at = now() + CASE entity_id WHEN 'forgotten' THEN interval '-1 hour' "
+        "WHEN 'soon' THEN interval '1 second' ELSE interval '-1 second' END "
+        "FROM surefoot.saga_instances i WHERE i.saga_id = t.saga_id"
+    )
+    rows = "SELECT entity_id, fires_at FROM surefoot.saga_timers JOIN surefoot.saga_instances USING (saga_id)"
+    before = {row[0]: row[1] for row in await connection.fetch(rows)}
+    sql = Store(Registry([trip_saga()]), "surefoot").sql
+    await connection.execute(sql.give_time_to_forgotten, timedelta(seconds=5))
+    after = {row[0]: row[1] for row in await connection.fetch(rows)}
+    assert after == {**before, "forgotten": after["forgotten"]}
+    ahead = await connection.fetchval("SELECT $1::timestamptz - now()", after["forgotten"])
+    assert timedelta(seconds=4) < ahead <= timedelta(seconds=5)
