@@ -17,7 +17,7 @@ from dlq.controls import CannotBeTold, control_of
 from dlq.member import COMMAND_TIMEOUT, LOCK_TIMEOUT, LONGEST_PAUSE, SHORTEST_PAUSE, TRANSACTION_TIMEOUT, may_pass
 from dlq.metrics import CONTROLS, HEARTBEAT, OUTAGES
 from dlq.settings import DlqSettings
-from dlq.turn import Batch, Turns
+from dlq.turn import Batch, Rests, Turns
 from surefoot.consumer.dead_letter import printable
 from surefoot.database.connection import Connection, close_quietly, connect, explain, is_database_error
 from surefoot.errors import LogUnavailable
@@ -46,6 +46,8 @@ class Sender:
         self._log = event_log
         self._settings = settings
         self.turns = Turns(settings)
+        # Counting all items of a large job takes a while: it is done when the job looks other than when it rested.
+        self._resting: dict[str, tuple[str, int]] = {}
         self._connection: Connection | None = None
         self._publisher: Publisher | None = None
         self._log_away = self._outage("the event log")
@@ -84,16 +86,24 @@ class Sender:
         if self._connection is None:
             self._connection = await self._connected()
         connection = self._connection
-        under_way = await connection.fetch(self.turns.sql.under_way)
+        under_way = await connection.fetch(self.turns.sql.under_way, self._settings.resend_after)
         if under_way and self._publisher is None:  # before anything is marked as sent
             self._publisher = await self._log.publisher()
         away: LogUnavailable | None = None
+        resting: dict[str, tuple[str, int]] = {}
         for row in under_way:
-            batch = await self.turns.take(connection, row[0])
-            if batch is not None:
+            job_id, seen = row["id"], (row["status"], row["sent"])
+            if not row["restless"] and self._resting.get(job_id) == seen:
+                resting[job_id] = seen
+                continue
+            turn = await self.turns.take(connection, job_id)
+            if isinstance(turn, Rests):
+                resting[job_id] = seen
+            elif turn is not None:
                 await failpoint("dlq.sender.marked")
-                away = await self._send(connection, batch) or away
+                away = await self._send(connection, turn) or away
                 await failpoint("dlq.sender.published")
+        self._resting = resting
         if away is not None:
             raise away
 

@@ -10,10 +10,14 @@ class SenderStatements:
     def __init__(self, schema: str) -> None:
         s = checked_schema(schema)
         items = f"{s}.dlq_job_items"
-        # One that is paused and waits for no answer has nothing to do, unless it is to end.
+        # One that is paused and waits for no answer has nothing to do, unless it is to end. All of this is read from
+        # the index of items under way, which has few entries for each job: it is asked at every tick.
         self.under_way = f"""
-            SELECT j.id::text FROM {s}.dlq_jobs j WHERE j.ended_at IS NULL AND (j.status <> 'PAUSED'
-                OR EXISTS (SELECT FROM {items} i WHERE i.job_id = j.id AND i.state = 'SENT')
+            SELECT j.id::text, j.status::text, w.sent, w.due OR j.rate IS NOT NULL AS restless
+            FROM {s}.dlq_jobs j CROSS JOIN LATERAL (
+                SELECT count(*) AS sent, coalesce(bool_or({_due("$1")}), false) AS due
+                FROM {items} i WHERE i.job_id = j.id AND i.state = 'SENT') w
+            WHERE j.ended_at IS NULL AND (j.status <> 'PAUSED' OR w.sent > 0
                 OR NOT EXISTS (SELECT FROM {items} i WHERE i.job_id = j.id AND i.state = 'PENDING'))
             ORDER BY j.id"""
         # Somebody else who has it in hand will do it: there is no need to wait.
@@ -37,9 +41,7 @@ class SenderStatements:
                 WHERE job_id = $1::uuid AND state IN ('PENDING', 'SENT') ORDER BY lane, number) first
             WHERE state = 'PENDING' ORDER BY number LIMIT $2::int"""
         self.due = f"""
-            SELECT number FROM {items} WHERE job_id = $1::uuid AND state = 'SENT'
-                AND (sent_at IS NULL
-                    OR sent_at + $2::interval * least(2 ^ (sends - 1), {MOST_DOUBLED}) <= clock_timestamp())
+            SELECT number FROM {items} WHERE job_id = $1::uuid AND state = 'SENT' AND ({_due("$2")})
             ORDER BY number LIMIT $3::int"""
         self.looked = f"""
             UPDATE {s}.dlq_jobs SET allowance = $2::float8, looked_at = clock_timestamp() WHERE id = $1::uuid"""
@@ -68,3 +70,10 @@ class SenderStatements:
             UPDATE {items} i SET state = 'ANSWERED', answer = 'refused', sentence = n.sentence, answered_at = now()
             FROM unnest($2::int[], $3::text[]) AS n(number, sentence)
             WHERE i.job_id = $1::uuid AND i.number = n.number AND i.state = 'SENT' RETURNING i.dlq_id"""
+
+
+def _due(after: str) -> str:
+    """Whether an item that was sent is to be sent again."""
+    return (
+        f"sent_at IS NULL OR sent_at + {after}::interval * least(2 ^ (sends - 1), {MOST_DOUBLED}) <= clock_timestamp()"
+    )

@@ -39,6 +39,11 @@ class Batch:
     """Numbers of items whose letters are no longer kept: nobody knows whom to tell."""
 
 
+@dataclass(frozen=True, slots=True)
+class Rests:
+    """There is nothing to do until something changes: an answer comes, somebody decides, a repeat is due."""
+
+
 class Turns:
     def __init__(self, settings: DlqSettings) -> None:
         self._settings = settings
@@ -46,8 +51,8 @@ class Turns:
         self.jobs = JobStatements(settings.db_schema)
         self._approvals = ApprovalStatements(settings.db_schema)
 
-    async def take(self, connection: Connection, job_id: str) -> Batch | None:
-        """In a transaction of its own. None if there is nothing to send now, or somebody else has the job in hand."""
+    async def take(self, connection: Connection, job_id: str) -> Batch | Rests | None:
+        """In a transaction of its own. None if the job was changed, or somebody else has it in hand."""
         async with connection.transaction():
             job = await connection.fetchrow(self.sql.lock, job_id)
             if job is None:
@@ -69,6 +74,7 @@ class Turns:
                 case Wait(allowance):
                     if facts.rate is not None and facts.status == "RUNNING":
                         await connection.execute(self.sql.looked, job_id, allowance)
+                    return Rests()
                 case other:
                     assert_never(other)
             return None

@@ -215,7 +215,7 @@ async def laid(url: str, log: EventLog, kafka: str | None, topic: str, directory
     connection = await asyncpg.connect(url)
     await connection.execute(SCHEMA)
     await connection.execute("CREATE INDEX ON faults (key, number)")
-    await create_topics(log, topic, "dlq.outcomes", "saga.replies")
+    await create_topics(log, topic, "dlq.outcomes", "saga.replies", "test.told")
     tokens = {person: await _token(connection, person, role) for person, role in PEOPLE.items()}
     ground = DlqGround(Ground(url, connection, log, kafka, topic, directory), tokens)
     try:

@@ -3,7 +3,10 @@
 import asyncpg
 import pytest
 
+from dlq.sender import Sender
 from dlq.sender_statements import SenderStatements
+from dlq.turn import Batch, Rests
+from surefoot.database.connection import Connection
 from surefoot.log.postgres import PostgresLog
 from tests.integration.dlq.deciding import (
     ADA,
@@ -98,6 +101,48 @@ async def test_what_nobody_answers_is_sent_again_under_the_same_id_ever_more_rar
     await ground.look(resend_after="PT0.5S")
     assert len(await ground.sent()) == 4
     assert await ground.states(job_id) == ["SENT"]
+
+
+async def test_a_job_that_waits_for_answers_is_not_counted_again_until_something_changes(
+    ground: SendingGround, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An answer, a decision, a repeat that is due: each has it looked at, and nothing else has."""
+    job_id = await ground.replay(4, keys=2)
+    sender = ground.sender(resend_after="PT60S")
+    turns = counting(sender, monkeypatch)
+    try:
+        for _ in range(5):
+            await sender.look()
+        assert len(turns) == 2  # one that sent, one that found nothing to do
+        await ground.answer(job_id, 1)
+        for _ in range(5):
+            await sender.look()
+        assert (len(turns), await ground.states(job_id)) == (4, ["ANSWERED", "SENT", "SENT", "PENDING"])
+        await ground.long_ago()
+        for _ in range(5):
+            await sender.look()
+        assert (len(turns), len(await ground.sent())) == (6, 5)
+        async with jobs(ground.connection) as verbs:
+            await verbs.cancel(ADA, job_id, "not these")
+        await ground.answer(job_id, 2, 3)
+        await sender.look()
+        assert (await ground.job(job_id))[0] == "CANCELLED"
+    finally:
+        sender.stop()
+        await sender.run()
+
+
+def counting(sender: Sender, monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The jobs that it has counted, each time it does."""
+    turns: list[str] = []
+    real = sender.turns.take
+
+    async def counted(connection: Connection, job_id: str) -> Batch | Rests | None:
+        turns.append(job_id)
+        return await real(connection, job_id)
+
+    monkeypatch.setattr(sender.turns, "take", counted)
+    return turns
 
 
 # -- in order --------------------------------------------------------------------------------------------------------
