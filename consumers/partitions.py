@@ -20,8 +20,9 @@ from surefoot.log.port import Subscription, TopicPartition
 from surefoot.testing.failpoints import failpoint
 
 log = structlog.get_logger("surefoot.consumer")
-CANCELLED_S = 2.0
-"""How long a cancelled batch may take to roll back and clean up."""
+CANCELLED_S = 3.0
+"""How long a cancelled batch may take to roll back and clean up. If the database is silent, two seconds of it go by
+until its connection is given up."""
 MakeWorker = Callable[[Position, int], Worker]
 
 

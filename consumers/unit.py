@@ -10,7 +10,9 @@ from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager, contextmanager
 from datetime import timedelta
 from typing import cast
+from weakref import WeakSet
 
+from sqlalchemy.event import listen
 from sqlalchemy.exc import DBAPIError
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine, AsyncSession, create_async_engine
 
@@ -28,6 +30,8 @@ from surefoot.outbox.write import statement as outbox_statement
 from surefoot.testing.failpoints import failpoint
 
 ABORTED = "25P02"
+CLOSE_S = 2.0
+"""How long a server may take to let us go. One that has fallen silent never answers."""
 
 
 class FenceLost(SurefootError):
@@ -95,9 +99,9 @@ class Unit:
             )
             if alone:
                 await self._connection.exec_driver_sql(self.sql.take_turn, (self.position.consumer,))
-        self._xid, held = cast(tuple[str, list[str]], tuple(found.one()))
         raw = await self._connection.get_raw_connection()
         self.driver = cast(Connection, raw.driver_connection)
+        self._xid, held = cast(tuple[str, list[str]], tuple(found.one()))
         set_guard(self._connection.sync_connection, self.guard)  # type: ignore[arg-type]  # it is open
         return frozenset(held)
 
@@ -181,6 +185,11 @@ class Unit:
             # back, and whoever gets the connection next would commit it (tried). So nobody does.
             await self._connection.invalidate()
 
+    def cut(self) -> None:
+        """Let go of a server that does not answer, which ends the wait for it. It rolls back when it notices."""
+        if self._xid:
+            self.driver.terminate()
+
     def check(self) -> None:
         """Whether it is still the transaction that was begun, as far as that can be known without asking the database.
         After every handler: what the next one did outside of any transaction would stay."""
@@ -236,6 +245,8 @@ class Database:
             },
         )
         watch(self.engine.sync_engine)
+        self._drivers: WeakSet[Connection] = WeakSet()
+        listen(self.engine.sync_engine, "connect", lambda made, _: self._drivers.add(made.driver_connection))
         self.seats = asyncio.Semaphore(size)
         """First come, first served. Whoever has one finds a connection free, or soon will."""
 
@@ -270,15 +281,23 @@ class Database:
                 raise
 
     async def close(self) -> None:
-        await self.engine.dispose()
+        closing = asyncio.create_task(self.engine.dispose())
+        await asyncio.wait([closing], timeout=CLOSE_S)
+        if not closing.done():
+            for driver in list(self._drivers):
+                driver.terminate()  # which ends the wait for an answer
+        await closing
 
 
 async def _quietly_end(unit: Unit, connection: AsyncConnection) -> None:
-    """A connection that broke cannot be rolled back, and need not be."""
+    """A connection that broke cannot be rolled back, and need not be. Nor need one whose server has fallen silent."""
+    cutting = asyncio.get_running_loop().call_later(CLOSE_S, unit.cut)
     try:
         await unit.end()
     except (DBAPIError, OSError):
         await connection.invalidate()
+    finally:
+        cutting.cancel()
 
 
 def lock_name(position: Position) -> str:

@@ -44,24 +44,29 @@ class Housekeeping:
             DELETE FROM {schema}.saga_instances s USING old WHERE s.saga_id = old.saga_id"""
 
     async def keep(self, stopping: asyncio.Event) -> None:
-        while not stopping.is_set():
-            try:
-                connection = await connect(
-                    self._url, name="surefoot saga housekeeping", command_timeout=timedelta(seconds=60)
-                )
+        try:
+            while not stopping.is_set():
+                await self._try_once()
                 try:
-                    await self.once(connection)
-                finally:
-                    await close_quietly(connection)
-            except Exception as error:
-                if not is_outage(error):
-                    raise
-                log.warning("sagas could not be looked after; tried again later", error=words_of(error))
+                    await asyncio.wait_for(stopping.wait(), self._settings.housekeeping.total_seconds())
+                except TimeoutError:
+                    continue
+        finally:
+            await self._alerts.close()
+
+    async def _try_once(self) -> None:
+        try:
+            connection = await connect(
+                self._url, name="surefoot saga housekeeping", command_timeout=timedelta(seconds=60)
+            )
             try:
-                await asyncio.wait_for(stopping.wait(), self._settings.housekeeping.total_seconds())
-            except TimeoutError:
-                continue
-        await self._alerts.close()
+                await self.once(connection)
+            finally:
+                await close_quietly(connection)
+        except Exception as error:
+            if not is_outage(error):
+                raise
+            log.warning("sagas could not be looked after; tried again later", error=words_of(error))
 
     async def _tell_of_stuck(self, connection: Connection) -> None:
         """Once for each time that one gets stuck; by every orchestrator, and again when one is started."""

@@ -112,7 +112,7 @@ async def _lock(connection: Connection, store: Store, saga_id: str) -> Loaded:
         raise UnknownSaga(f"There is no saga {saga_id}. `surefoot saga list` shows those under way.")
     await connection.execute(f"SET LOCAL lock_timeout = '{LOCK_WAIT_S}s'")
     try:
-        saga = (await store.lock(connection, [saga_id]))[saga_id]
+        saga = (await store.lock(connection, [saga_id])).get(saga_id)
     except ConfigurationError as error:
         raise ConfigurationError(
             f"The saga {saga_id} is of {row[0]} version {row[1]}, and that definition is not among those named here. "
@@ -125,6 +125,8 @@ async def _lock(connection: Connection, store: Store, saga_id: str) -> Loaded:
                 "large batch, or stands still. Nothing was changed; try again."
             ) from error
         raise
+    if saga is None:  # of a version that is gone, or removed meanwhile: it has ended in either case
+        raise NotNow(f"The saga {saga_id} has ended: nothing can be done to it any more.")
     known = await connection.fetchval(
         f"SELECT fingerprint FROM {schema}.saga_definitions WHERE saga_type = $1 AND version = $2", row[0], row[1]
     )

@@ -31,6 +31,10 @@ from surefoot.telemetry.outage import Outage
 
 log = structlog.get_logger("surefoot.orchestrator")
 SHORTEST_PAUSE = timedelta(milliseconds=100)
+END_WITHIN_S = 5.0
+"""How long timers and housekeeping may take to end what they are at, when we are to stop."""
+CLOSE_WITHIN_S = 3.0
+"""Longer than a connection takes to close."""
 
 
 class OrchestratorRuntime:
@@ -79,14 +83,26 @@ class OrchestratorRuntime:
             await self._runtime.run()
         finally:
             self.stop()
-            ended = await asyncio.gather(*beside, return_exceptions=True)
-        for one in ended:
-            if isinstance(one, BaseException):
-                raise one
+            await end(beside)
+        for task in beside:
+            if not task.cancelled():
+                task.result()
 
     def _outage(self, what: str) -> Outage:
         longest = timedelta(seconds=3)
         return Outage(f"saga timers: {what}", OUTAGES, shortest=SHORTEST_PAUSE, longest=longest)
+
+
+async def end(tasks: Sequence[asyncio.Task[None]]) -> None:
+    """They end by themselves, unless the database has fallen silent: then they are cut off. What they had begun is
+    rolled back, and done by whoever comes next."""
+    _, late = await asyncio.wait(tasks, timeout=END_WITHIN_S)
+    if late:
+        log.warning("stopped without an answer of the database", waited_s=END_WITHIN_S)
+    while late:  # each time whatever is waited for is given up: a statement, the rollback, the connection's end
+        for task in late:
+            task.cancel()
+        _, late = await asyncio.wait(late, timeout=CLOSE_WITHIN_S)
 
 
 async def check_definitions(url: str, registry: Registry, store: Store) -> None:

@@ -8,11 +8,13 @@ from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from http import HTTPStatus
 from typing import Any
+from weakref import WeakSet
 
 import structlog
 from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse
+from sqlalchemy import Connection, ExceptionContext, event
 from sqlalchemy.exc import DBAPIError
 from sqlalchemy.ext.asyncio import AsyncEngine, create_async_engine
 from starlette.exceptions import HTTPException
@@ -45,6 +47,7 @@ def front_door(service: Service, title: str, settings: ServiceSettings) -> tuple
     """An app without routes, and the service's database, which is left when the app ends."""
     url = sqlalchemy_url(settings.database_of(service))
     engine = create_async_engine(url, pool_size=10, hide_parameters=True)  # addresses do not belong into a log
+    _tell_unanswered_commits(engine)
 
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
@@ -62,6 +65,25 @@ def front_door(service: Service, title: str, settings: ServiceSettings) -> tuple
         app.add_exception_handler(error, _tell_database_error)
     app.add_exception_handler(Exception, _tell_failure)
     return app, engine
+
+
+def _tell_unanswered_commits(engine: AsyncEngine) -> None:
+    """Where the database goes away during the COMMIT itself, nobody knows whether it was one: that is to be said."""
+    committing: WeakSet[Connection] = WeakSet()
+    event.listen(engine.sync_engine, "commit", committing.add)
+    event.listen(engine.sync_engine, "begin", committing.discard)
+    event.listen(engine.sync_engine, "rollback", committing.discard)
+
+    @event.listens_for(engine.sync_engine, "handle_error")
+    def unanswered(context: ExceptionContext) -> None:
+        *_, deepest = causes(context.original_exception)
+        if context.connection in committing and is_outage(deepest):
+            raise Problem(
+                HTTPStatus.SERVICE_UNAVAILABLE,
+                "maybe_done",
+                "The database went away while this request was being committed: it may have been done, or not. Look "
+                "before you ask for it again.",
+            )
 
 
 async def _tell_problem(_: Request, error: Exception) -> JSONResponse:

@@ -2,6 +2,7 @@
 topic, a relay, a consumer that can be told to fail and be mended."""
 
 from collections.abc import AsyncIterator
+from pathlib import Path
 
 import asyncpg
 import pytest
@@ -48,3 +49,14 @@ async def relay(database_url: str, log: PostgresLog, topic: str) -> AsyncIterato
 def shop() -> Mendable:
     """The consumer `warehouse`. It refuses the numbers in `broken`; take them out to mend it."""
     return Mendable()
+
+
+# The fast tests have a few files from here; the others run a service, a consumer or the command line, or are many.
+HERE = Path(__file__).parent
+ALSO_FAST = ("test_approvals.py", "test_looking.py")
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    for item in items:
+        if item.path.parent == HERE and item.path.name not in ALSO_FAST:
+            item.add_marker(pytest.mark.slow)

@@ -168,8 +168,9 @@ async def test_timeouts_count_beside_an_orchestrator_that_is_started_again_and_a
     saga = trip_saga(timeout=timedelta(milliseconds=1500), attempts=1)
 
     async def two_keep_timers() -> bool:
-        asked = "SELECT count(*) FROM pg_stat_activity WHERE application_name = 'surefoot saga timers' AND datname = $1"
-        return bool(await stage.connection.fetchval(asked, stage.url.rpartition("/")[2]) == 2)
+        asked = """SELECT count(*) FROM pg_stat_activity
+                   WHERE application_name = 'surefoot saga timers' AND datname = current_database()"""
+        return bool(await stage.connection.fetchval(asked) == 2)
 
     async def is_timed_out_while_another_one_starts() -> bool:
         async with orchestrator_running([saga], stage.url, stage.log):  # far more often than its grace of two seconds

@@ -173,6 +173,15 @@ async def test_a_definition_that_is_not_named_is_asked_for(ground: Ground) -> No
         await do(ground, saga_id, "pause")
 
 
+async def test_an_ended_saga_whose_definition_is_not_here_any_more_is_left_alone(ground: Ground) -> None:
+    saga_id = await ground.undone_order("order-1")
+    ground.store = Store(Registry([return_processing]), "surefoot")
+    before = await everything(ground)
+    with pytest.raises(NotNow, match=f"The saga {saga_id} has ended: nothing can be done to it any more"):
+        await do(ground, saga_id, "pause")
+    assert await everything(ground) == before
+
+
 async def test_a_definition_unlike_that_of_the_orchestrators_is_refused(ground: Ground) -> None:
     saga_id = await ground.begin_order("order-1")
     known = "INSERT INTO surefoot.saga_definitions (saga_type, version, fingerprint) VALUES ('order_placement', 1, $1)"

@@ -231,3 +231,25 @@ async def test_while_the_database_is_away_the_door_says_so() -> None:
     async with open_door(order_door.app, "postgresql://nobody@127.0.0.1:1/none") as client:
         answer = await client.get("/orders/o-1")
     assert_problem(answer, 503, "database_away", "try again")
+
+
+@pytest.mark.parametrize(
+    ("when", "reason", "words"),
+    [
+        ("INITIALLY DEFERRED", "maybe_done", "it may have been done, or not"),
+        ("INITIALLY IMMEDIATE", "database_away", "Nothing was changed by this request"),
+    ],
+    ids=["during the commit", "before it"],
+)
+async def test_a_database_that_goes_away_is_told_as_far_as_anybody_knows(
+    when: str, reason: str, words: str, shop_front: httpx.AsyncClient, connection: asyncpg.Connection
+) -> None:
+    await connection.execute(
+        f"""CREATE FUNCTION go_away() RETURNS trigger LANGUAGE plpgsql
+            AS $$ BEGIN PERFORM pg_terminate_backend(pg_backend_pid()); RETURN NULL; END $$;
+            CREATE CONSTRAINT TRIGGER go_away AFTER INSERT ON checkout.sessions DEFERRABLE {when}
+            FOR EACH ROW EXECUTE FUNCTION go_away()"""
+    )
+    assert_problem(await shop_front.post("/checkout/sessions", json=WISH), 503, reason, words)
+    await connection.execute("DROP TRIGGER go_away ON checkout.sessions")
+    await opened(shop_front)
