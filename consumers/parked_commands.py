@@ -35,7 +35,7 @@ def list_(
     consumer: OneConsumer = None,
     topic: OneTopic = None,
     state: Annotated[
-        str | None, typer.Option(help=f"Only this state, one of {', '.join(STATES)}.", show_default=False)
+        str | None, typer.Option(help=f"The first of each key in this state: {', '.join(STATES)}.", show_default=False)
     ] = None,
     limit: Annotated[int, typer.Option(min=1, max=10_000, help="Most lines to show, longest waiting first.")] = 50,
     database: Database = None,

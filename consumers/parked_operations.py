@@ -95,14 +95,15 @@ class ParkedOperations:
     async def keys(
         self, *, consumer: str | None, topic: str | None, key: str | None, state: str | None, limit: int
     ) -> list[ParkedKey]:
-        """The keys that wait, and what was released, longest first."""
+        """The keys that wait, and what was released, longest first. With a state: the first event of each key that is
+        in it."""
         columns = (
             "p.consumer, p.topic, p.partition, p.key, p.log_offset, p.state::text, p.event_id, p.event_type, "
             f"p.attempts, {_DUE_IN}, p.last_error, p.parked_at, p.holds"
         )
         wanted = (
             "($1::text IS NULL OR p.consumer = $1) AND ($2::text IS NULL OR p.topic = $2) "
-            "AND ($3::text IS NULL OR p.key = $3)"
+            "AND ($3::text IS NULL OR p.key = $3) AND ($4::text IS NULL OR p.state::text = $4)"
         )
         # The same keys as the view parked_keys has; but what waits behind is counted for those alone that are shown.
         found = await self._connection.fetch(
@@ -119,7 +120,6 @@ class ParkedOperations:
                          ORDER BY p.consumer, p.topic, p.partition, p.key, p.log_offset)
                         UNION ALL
                         SELECT {columns} FROM {self._parked} p WHERE NOT p.holds AND {wanted}) AS every
-                    WHERE $4::text IS NULL OR state = $4
                     ORDER BY parked_at, consumer, topic, partition, log_offset LIMIT $5) AS k
                 ORDER BY parked_at, consumer, topic, partition, log_offset""",
             consumer,

@@ -229,7 +229,7 @@ BREAKS_THREE_TIMES = """
         RETURN NEW;
     END $$;
     CREATE TRIGGER break_off BEFORE UPDATE OF next_offset ON surefoot.consumer_partitions
-        FOR EACH ROW EXECUTE FUNCTION break_off();
+        FOR EACH ROW WHEN (OLD.next_offset IS NOT NULL) EXECUTE FUNCTION break_off();
 """
 
 

@@ -96,6 +96,17 @@ async def test_the_list_says_in_words_what_each_key_waits_for(
     assert nothing.out == "Nothing that fits is parked.\n"
 
 
+async def test_the_list_of_a_state_has_the_first_event_of_each_key_that_is_in_it(
+    database_url: str, connection: asyncpg.Connection, log: PostgresLog, topic: str
+) -> None:
+    _, events = await kill(database_url, connection, log, 1, 2, 3)
+    done = await surefoot("parked", "list", "--database", database_url, "--state", "WAITING")
+    assert done.out.splitlines() == [
+        f"warehouse  {topic}  key a  waiting for its turn  1 behind it",
+        f"  {events[1].id}  thing.happened  attempts 0",
+    ]
+
+
 async def test_show_tells_everything_by_id_or_by_place(
     database_url: str, connection: asyncpg.Connection, log: PostgresLog, topic: str
 ) -> None:
