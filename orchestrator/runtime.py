@@ -79,14 +79,20 @@ class OrchestratorRuntime:
         ]
         for task in beside:
             task.add_done_callback(lambda _: self.stop())
+        ending = asyncio.create_task(self._end(beside))
         try:
             await self._runtime.run()
         finally:
             self.stop()
-            await end(beside)
+            await ending
         for task in beside:
             if not task.cancelled():
                 task.result()
+
+    async def _end(self, beside: Sequence[asyncio.Task[None]]) -> None:
+        """From the stop on, while the consumer ends as well: neither waits for the other."""
+        await self._stopping.wait()
+        await end(beside)
 
     def _outage(self, what: str) -> Outage:
         longest = timedelta(seconds=3)
