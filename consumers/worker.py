@@ -297,6 +297,8 @@ class Worker:
 
     async def _after_parked_failure(self, row: ParkedRow, reading: Reading, failed: PartFailed) -> None:
         if isinstance(failed.error, NoLongerParked):
+            at = f"{row.record.topic}/{row.record.partition}:{row.log_offset}"
+            log.info("a parked event was settled before its turn; nothing was done", at=at, key=row.key)
             return
         kind = await self._failing.judge(failed, self._stopping)
         if kind == "away" or not isinstance(reading, Delivery):

@@ -11,12 +11,14 @@ from typing import Any, cast
 
 from consumers import batch
 from consumers.guard import Guard
+from consumers.parking import Parking
 from consumers.partitions import Partitions
 from consumers.positions import Positions
 from consumers.reading import Reading
 from consumers.statements import Statements
 from consumers.unit import Position, Unit
 from surefoot.cli import main
+from surefoot.database.connection import Connection
 from surefoot.log.port import Subscription, TopicPartition
 
 
@@ -35,6 +37,19 @@ def change_statement(name: str, part: str, instead: str) -> None:
 def fence() -> None:
     """Batches are committed whoever owns the partition by now."""
     change_statement("fence", "fence = $4::bigint", "$4::bigint IS NOT NULL")
+
+
+def fence_and_parked_rows() -> None:
+    """The same; and nobody asks whether a parked event is still there when its effect is committed."""
+    fence()
+
+    async def resolve(
+        self: Parking, driver: Connection, position: Position, offsets: Sequence[int], keys: Sequence[str]
+    ) -> None:
+        await driver.fetch(self.sql.resolve, *position.place, list(offsets))
+        await self.promote(driver, position, keys)
+
+    Parking.resolve = resolve  # type: ignore[method-assign]
 
 
 def end_others() -> None:
@@ -102,6 +117,7 @@ def offset_in_the_transaction() -> None:
 
 PROTECTIONS: dict[str, Callable[[], None]] = {
     "fence": fence,
+    "fence_and_parked_rows": fence_and_parked_rows,
     "end_others": end_others,
     "same_transaction": same_transaction,
     "guard": guard,
