@@ -10,6 +10,10 @@ class SenderStatements:
     def __init__(self, schema: str) -> None:
         s = checked_schema(schema)
         items = f"{s}.dlq_job_items"
+        self._looking(s, items)
+        self._moving(s, items)
+
+    def _looking(self, s: str, items: str) -> None:
         # One that is paused and waits for no answer has nothing to do, unless it is to end. All of this is read from
         # the index of items under way, which has few entries for each job: it is asked at every tick.
         self.under_way = f"""
@@ -43,6 +47,8 @@ class SenderStatements:
         self.due = f"""
             SELECT number FROM {items} WHERE job_id = $1::uuid AND state = 'SENT' AND ({_due("$2")})
             ORDER BY number LIMIT $3::int"""
+
+    def _moving(self, s: str, items: str) -> None:
         self.looked = f"""
             UPDATE {s}.dlq_jobs SET allowance = $2::float8, looked_at = clock_timestamp() WHERE id = $1::uuid"""
         self.mark = f"""
