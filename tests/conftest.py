@@ -93,3 +93,25 @@ def _execute(server: EmbeddedPostgres, statement: str) -> None:
 
 def _url(server: EmbeddedPostgres, database: str) -> str:
     return server.url.removesuffix("/postgres") + f"/{database}"
+
+
+# Left out of the fast tests, to keep those under a minute: each of these takes a second or several by itself.
+SLOW_FILES = frozenset(
+    {
+        "contract/test_event_log_groups.py",
+        "integration/postgres_log/test_outage.py",
+        "integration/test_relay.py",
+        "integration/test_statistics.py",
+        "unit/dlq/test_audit_chain.py",
+        "unit/telemetry/test_alerts.py",
+        "unit/telemetry/test_webhook.py",
+        "unit/testing/test_consumer_kit_session.py",
+    }
+)
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    here = Path(__file__).parent
+    for item in items:
+        if item.path.relative_to(here).as_posix() in SLOW_FILES:
+            item.add_marker(pytest.mark.slow)

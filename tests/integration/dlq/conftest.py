@@ -51,12 +51,11 @@ def shop() -> Mendable:
     return Mendable()
 
 
-# The fast tests have a few files from here; the others run a service, a consumer or the command line, or are many.
+# The fast tests have none of these: most run a service, a consumer or the command line, and there are many.
 HERE = Path(__file__).parent
-ALSO_FAST = ("test_approvals.py", "test_looking.py")
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
-        if item.path.parent == HERE and item.path.name not in ALSO_FAST:
+        if item.path.parent == HERE:
             item.add_marker(pytest.mark.slow)
