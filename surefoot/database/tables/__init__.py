@@ -14,6 +14,8 @@ from surefoot.database.tables.dead_letter_groups import dlq_group_changes, dlq_g
 from surefoot.database.tables.dead_letters import dlq_events
 from surefoot.database.tables.dlq_told import dlq_told
 from surefoot.database.tables.dlq_work import dlq_approval_items, dlq_approvals, dlq_job_items, dlq_jobs
+from surefoot.database.tables.idempotency import idempotency_keys, idempotency_phases, pending_calls
+from surefoot.database.tables.idempotency_history import idempotency_history, idempotency_seals
 from surefoot.database.tables.leases import lease_members, leases
 from surefoot.database.tables.log import log_offsets, log_partitions, log_records, log_topics
 from surefoot.database.tables.outbox import outbox_events, outbox_settings
@@ -33,6 +35,10 @@ __all__ = [
     "dlq_job_items",
     "dlq_jobs",
     "dlq_told",
+    "idempotency_history",
+    "idempotency_keys",
+    "idempotency_phases",
+    "idempotency_seals",
     "lease_members",
     "leases",
     "log_offsets",
@@ -44,6 +50,7 @@ __all__ = [
     "outbox_events",
     "outbox_settings",
     "parked_events",
+    "pending_calls",
     "processed_events",
     "saga_definitions",
     "saga_history",
