@@ -1,0 +1,1 @@
+"""HTTP requests that take effect once: the key, the claim, the phases and the answer that is given again."""
