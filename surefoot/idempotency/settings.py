@@ -35,7 +35,8 @@ class IdempotencySettings(BaseSettings):
     reap_batch: int = Field(5_000, gt=0)
     keep_history: timedelta = Field(timedelta(days=7 * 365 + 2), gt=timedelta(0))
     docs: str = Field(
-        "https://surefoot.dev/docs/idempotency", description="Where the problem types are explained: type is docs#name."
+        "/problems/idempotency",
+        description="Where problem types are explained: type is docs/name; served by the layer.",
     )
 
     @model_validator(mode="after")
