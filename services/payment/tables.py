@@ -1,9 +1,24 @@
-"""The payment service's tables: one payment for each order, and what was given back of it.
+"""The payment service's tables: one payment for each order, and what was given back of it; charges made over HTTP, and
+what the gateway said of them.
 
 Amounts are whole numbers of the currency's minor unit. The database itself refuses to give back more than was taken.
 """
 
-from sqlalchemy import BigInteger, CheckConstraint, Column, DateTime, ForeignKey, MetaData, Table, Text, func
+from sqlalchemy import (
+    BigInteger,
+    CheckConstraint,
+    Column,
+    DateTime,
+    ForeignKey,
+    Index,
+    MetaData,
+    PrimaryKeyConstraint,
+    Table,
+    Text,
+    UniqueConstraint,
+    func,
+    text,
+)
 
 metadata = MetaData(schema="payments")
 
@@ -46,4 +61,58 @@ refunds = Table(
     Column("updated_at", DateTime(timezone=True), nullable=False, server_default=func.now()),
     CheckConstraint("status IN ('PENDING', 'REFUNDED')", name="refunds_status"),
     CheckConstraint("amount > 0", name="refunds_amount"),
+)
+
+charges = Table(
+    "charges",
+    metadata,
+    Column("charge_id", Text, primary_key=True),
+    Column("tenant", Text, nullable=False),
+    Column("amount", BigInteger, nullable=False),
+    Column("currency", Text, nullable=False),
+    Column("status", Text, nullable=False, server_default="PENDING"),
+    Column("gateway", Text, nullable=False),
+    Column("provider_key", Text, nullable=False, unique=True, comment="what the charge is asked for with"),
+    Column("gateway_txn_id", Text, unique=True, comment="the gateway's own name for the charge, once it is known"),
+    Column("reason", Text, comment="why it was declined or voided"),
+    Column("refunded", BigInteger, nullable=False, server_default="0", comment="all that was given back so far"),
+    Column("description", Text),
+    Column("created_at", DateTime(timezone=True), nullable=False, server_default=func.now()),
+    Column("updated_at", DateTime(timezone=True), nullable=False, server_default=func.now()),
+    CheckConstraint(
+        "status IN ('PENDING', 'AUTHORIZED', 'CAPTURED', 'DECLINED', 'VOIDED', 'REFUNDED')",
+        name="charges_status",
+    ),
+    CheckConstraint("amount > 0", name="charges_amount"),
+    CheckConstraint("refunded BETWEEN 0 AND amount", name="charges_refunded"),
+    comment="States only move forward: PENDING, AUTHORIZED, CAPTURED, REFUNDED; DECLINED and VOIDED end it.",
+)
+
+payment_events = Table(
+    "payment_events",
+    metadata,
+    Column("gateway", Text, nullable=False),
+    Column("event_id", Text, nullable=False, comment="the gateway's own name for the event; the same on every resend"),
+    Column("gateway_txn_id", Text, nullable=False),
+    Column("kind", Text, nullable=False),
+    Column("charge_id", Text, comment="ours, if the gateway gave it back or the charge was found by gateway_txn_id"),
+    Column("amount", BigInteger, nullable=False),
+    Column("currency", Text, nullable=False),
+    Column(
+        "given_back",
+        BigInteger,
+        nullable=False,
+        server_default="0",
+        comment="payment.refunded: the total so far, so that each part of a refund is news; 0 for all others",
+    ),
+    Column("state", Text, nullable=False),
+    Column("note", Text, comment="a sentence: why it was not applied"),
+    Column("happened_at", DateTime(timezone=True), nullable=False, comment="by the gateway's clock"),
+    Column("received_at", DateTime(timezone=True), nullable=False, server_default=func.now()),
+    Column("settled_at", DateTime(timezone=True), comment="when it stopped being UNMATCHED"),
+    PrimaryKeyConstraint("gateway", "event_id"),
+    UniqueConstraint("gateway_txn_id", "kind", "given_back", name="payment_events_news"),
+    CheckConstraint("state IN ('UNMATCHED', 'APPLIED', 'LATE', 'CONTRADICTED')", name="payment_events_state"),
+    Index("payment_events_unmatched", "charge_id", postgresql_where=text("state = 'UNMATCHED'")),
+    comment="UNMATCHED: kept until its charge appears. LATE: the charge was as far already. CONTRADICTED: for people.",
 )
