@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from schemas.payment import FailureReason
+from surefoot.consumer import DependencyDown, Permanent
 from surefoot.events import Money
 
 
@@ -44,6 +45,19 @@ class Voided:
 @dataclass(frozen=True, slots=True)
 class Refunded:
     refund_id: str
+
+
+class NotReached(DependencyDown):
+    """The request never left, so that nothing can have become of it."""
+
+
+class RequestRefused(Permanent):
+    """The provider does not take the request itself."""
+
+    def __init__(self, sentence: str, *, status: int, code: str | None) -> None:
+        super().__init__(sentence)
+        self.status = status
+        self.code = code
 
 
 class Gateway(Protocol):

@@ -11,9 +11,9 @@ import httpx
 import orjson
 
 from schemas.payment import FailureReason
-from services.payment.gateway import Barred, Charged, Declined, Refunded, Voided
+from services.payment.gateway import Barred, Charged, Declined, NotReached, Refunded, RequestRefused, Voided
 from services.payment.settings import PaymentSettings
-from surefoot.consumer import DependencyDown, Permanent, Transient
+from surefoot.consumer import DependencyDown, Transient
 from surefoot.events import Money
 
 NOT_REACHED = (httpx.ConnectError, httpx.ConnectTimeout)
@@ -82,7 +82,7 @@ class HttpGateway:
                 path, content=orjson.dumps(body), headers={"content-type": "application/json", **(headers or {})}
             )
         except NOT_REACHED as error:
-            raise DependencyDown(f"The payment provider at {client.base_url} is not there: {_words(error)}.") from error
+            raise NotReached(f"The payment provider at {client.base_url} is not there: {_words(error)}.") from error
         except httpx.HTTPError as error:
             raise Transient(
                 f"The payment provider at {client.base_url} gave no answer to {path}: {_words(error)}. It may have "
@@ -143,10 +143,13 @@ def _reason(said: object) -> FailureReason:
     return said if said in REASONS else "declined"  # type: ignore[return-value]
 
 
-def _refused(answer: httpx.Response, said: dict[str, Any]) -> Permanent:
-    return Permanent(
+def _refused(answer: httpx.Response, said: dict[str, Any]) -> RequestRefused:
+    code = said.get("code")
+    return RequestRefused(
         f"The payment provider refuses the request to {answer.url.path} ({answer.status_code} "
-        f"{said.get('code', 'without a code')}): {said.get('sentence', '')}"
+        f"{said.get('code', 'without a code')}): {said.get('sentence', '')}",
+        status=answer.status_code,
+        code=code if isinstance(code, str) else None,
     )
 
 

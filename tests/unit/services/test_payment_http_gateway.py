@@ -6,7 +6,7 @@ from typing import Any
 import httpx
 import pytest
 
-from services.payment.gateway import Barred, Charged, Declined, Refunded, Voided
+from services.payment.gateway import Barred, Charged, Declined, NotReached, Refunded, RequestRefused, Voided
 from services.payment.http_gateway import HttpGateway
 from services.payment.settings import PaymentSettings
 from surefoot.consumer import DependencyDown, Permanent, Transient
@@ -169,3 +169,22 @@ async def test_a_call_that_failed_does_not_spoil_the_next(provider: Provider, ga
     provider.says(201, charge_id="ch_1")
     assert await charge(gateway) == Charged("ch_1")
     assert len(gateway._idle) == 1
+
+
+async def test_a_refused_request_says_with_which_status_and_code(provider: Provider, gateway: HttpGateway) -> None:
+    provider.says(409, code="in_flight", sentence="Wait.")
+    with pytest.raises(RequestRefused) as refused:
+        await charge(gateway)
+    assert (refused.value.status, refused.value.code) == (409, "in_flight")
+
+
+async def test_a_request_that_never_left_is_told_from_one_that_was_turned_away(
+    provider: Provider, gateway: HttpGateway
+) -> None:
+    provider.raises(httpx.ConnectError("refused"))
+    with pytest.raises(NotReached):
+        await charge(gateway)
+    provider.says(503)
+    with pytest.raises(DependencyDown) as away:
+        await charge(gateway)
+    assert not isinstance(away.value, NotReached)
