@@ -5,8 +5,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 _QUOTED = r""""([0-9A-Za-z'()+_,\-./:=? ]{1,70})\""""
-_TOKEN = r"([0-9A-Za-z'+_\-.!#$%&*^`|~]{1,70})"
-_BOUNDARY = re.compile(rf";[ \t]*boundary=(?:{_QUOTED}|{_TOKEN})[ \t]*(?:;|\Z)", re.IGNORECASE)
+_UNQUOTED = r"([0-9A-Za-z'+_\-.!#$%&*^`|~]{1,70})"
+_BOUNDARY = re.compile(rf";[ \t]*boundary=(?:{_QUOTED}|{_UNQUOTED})[ \t]*(?:;|\Z)", re.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True)
