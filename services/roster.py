@@ -30,7 +30,7 @@ CONSUMERS: Mapping[Service, Sequence[Consumer]] = {
     "notification": [notification],
     "flow": [flow],
 }
-"""The provider is a process of its own, balances are a library: they consume nothing."""
+"""The provider is a process of its own, the ledger is a library: they consume nothing."""
 
 
 def beside(service: Service, settings: ServiceSettings) -> Sequence[Beside]:

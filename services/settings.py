@@ -19,7 +19,7 @@ Service = Literal[
     "order",
     "payment",
     "provider",
-    "balances",
+    "ledger",
     "warehouse",
     "shipping",
     "returns",
@@ -39,7 +39,7 @@ class ServiceSettings(BaseSettings):
     order_database: str | None = None
     payment_database: str | None = None
     provider_database: str | None = None
-    balances_database: str | None = None
+    ledger_database: str | None = None
     warehouse_database: str | None = None
     shipping_database: str | None = None
     returns_database: str | None = None

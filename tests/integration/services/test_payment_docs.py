@@ -13,7 +13,7 @@ import typer
 from sqlalchemy.ext.asyncio import create_async_engine
 from typer.main import get_command
 
-from services.balances import Balances, Done
+from services.ledger import Done, Ledger
 from services.payment.settings import PaymentSettings
 from services.provider.command import provider as provider_command
 from services.tables import create_tables
@@ -72,12 +72,12 @@ async def test_the_query_shown_runs(empty_database_url: str) -> None:
 
 
 async def test_the_programs_shown_run(empty_database_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    for service in ("balances", "order", "payment", "provider"):
+    for service in ("ledger", "order", "payment", "provider"):
         await create_tables(empty_database_url, service)
     wallets, proof = (compiled(text) for text in blocks("python"))
     engine = create_async_engine(sqlalchemy_url(empty_database_url))
     try:
-        assert await wallets["pay"](Balances(engine)) == Done(Money.minor(3001, "EUR"))
+        assert await wallets["pay"](Ledger(engine)) == Done(Money.minor(3001, "EUR"))
     finally:
         await engine.dispose()
     monkeypatch.setenv("SUREFOOT_DATABASE", empty_database_url)

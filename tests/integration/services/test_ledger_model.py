@@ -1,4 +1,4 @@
-"""Balances beside a model of a few lines: whatever is asked of both, they say the same and hold the same."""
+"""Ledger beside a model of a few lines: whatever is asked of both, they say the same and hold the same."""
 
 import asyncio
 from collections.abc import Sequence
@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 from sqlalchemy.ext.asyncio import create_async_engine
 from sqlalchemy.pool import NullPool
 
-from services.balances import Balances, Done, OperationReused, Refused
-from services.balances.moves import Move
+from services.ledger import Done, Ledger, OperationReused, Refused
+from services.ledger.moves import Move
 from services.tables import create_tables
 from surefoot.database.connection import sqlalchemy_url
 from surefoot.events import Money
@@ -34,29 +34,29 @@ def test_whatever_is_asked_the_books_agree_with_a_simple_model(empty_database_ur
 
 
 async def _compare(url: str, steps: Sequence[Step]) -> None:
-    await create_tables(url, "balances")
+    await create_tables(url, "ledger")
     engine = create_async_engine(sqlalchemy_url(url), poolclass=NullPool)
-    balances, run = Balances(engine), uuid4().hex
+    ledger, run = Ledger(engine), uuid4().hex
     model, known = dict.fromkeys(ACCOUNTS, 0), dict[int, tuple[Step, object]]()
     for name in ACCOUNTS:
         cap = CAPS[name]
-        await balances.open(run + name, "EUR", cap=None if cap is None else Money.minor(cap, "EUR"))
+        await ledger.open(run + name, "EUR", cap=None if cap is None else Money.minor(cap, "EUR"))
     for step in steps:
         source, target, amount, operation = step
         move = Move(f"{run}:{operation}", source and run + source, target and run + target, Money.minor(amount, "EUR"))
         if operation in known:
             first, outcome = known[operation]
             if first == step:
-                assert await balances._move(move) == outcome
+                assert await ledger._move(move) == outcome
             else:
                 with pytest.raises(OperationReused):
-                    await balances._move(move)
+                    await ledger._move(move)
             continue
         expected = _expected(model, source, target, amount)
-        assert await balances._move(move) == expected
+        assert await ledger._move(move) == expected
         known[operation] = (step, expected)
     for name in ACCOUNTS:
-        assert await balances.balance(run + name) == Money.minor(model[name], "EUR")
+        assert await ledger.balance(run + name) == Money.minor(model[name], "EUR")
     await engine.dispose()
 
 

@@ -5,9 +5,9 @@ from typing import Any
 
 import pytest
 
-from services.balances import AccountFrozen, InvalidMove, Refused
-from services.balances.moves import Move
-from services.balances.outcome import Account, Overtaken, Reason, reason_of, refusal
+from services.ledger import AccountFrozen, InvalidMove, Refused
+from services.ledger.moves import Move
+from services.ledger.outcome import Account, Overtaken, Reason, reason_of, refusal
 from surefoot.errors import FloatMoney
 from surefoot.events import Money
 from surefoot.events.money import CurrencyMismatch

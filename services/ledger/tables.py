@@ -17,7 +17,7 @@ from sqlalchemy import (
     func,
 )
 
-metadata = MetaData(schema="balances")
+metadata = MetaData(schema="ledger")
 
 accounts = Table(
     "accounts",

@@ -1,10 +1,10 @@
 """Wallets: `debit`, `credit` and `transfer`, each in a transaction of its own, tried again where that can help.
 
-    balances = Balances(create_async_engine(url))
-    await balances.debit("wallet-1", Money(Decimal("19.99"), "EUR"), operation_id="order-7:pay")
+    ledger = Ledger(create_async_engine(url))
+    await ledger.debit("wallet-1", Money(Decimal("19.99"), "EUR"), operation_id="order-7:pay")
 
 The same operation id twice changes nothing twice, and gets the first outcome again. Within a transaction of your own,
-use `services.balances.moves.make`.
+use `services.ledger.moves.make`.
 """
 
 import asyncio
@@ -15,8 +15,8 @@ from datetime import timedelta
 from sqlalchemy import text
 from sqlalchemy.ext.asyncio import AsyncEngine
 
-from services.balances.moves import Move, make
-from services.balances.outcome import Outcome, Refused, UnknownAccount, reason_of
+from services.ledger.moves import Move, make
+from services.ledger.outcome import Outcome, Refused, UnknownAccount, reason_of
 from surefoot.consumer import Retry
 from surefoot.events import Money
 from surefoot.events.money import CurrencyMismatch
@@ -27,16 +27,16 @@ Sleep = Callable[[float], Awaitable[None]]
 Chance = Callable[[], float]
 
 _OPEN = text("""
-    INSERT INTO balances.accounts (account_id, currency, cap) VALUES (:account_id, :currency, :cap)
+    INSERT INTO ledger.accounts (account_id, currency, cap) VALUES (:account_id, :currency, :cap)
     ON CONFLICT (account_id) DO UPDATE SET account_id = excluded.account_id
     RETURNING currency, cap
 """)
-_BALANCE = text("SELECT balance, currency FROM balances.accounts WHERE account_id = :account_id")
-_FREEZE = text("UPDATE balances.accounts SET frozen = :frozen WHERE account_id = :account_id RETURNING 1")
+_BALANCE = text("SELECT balance, currency FROM ledger.accounts WHERE account_id = :account_id")
+_FREEZE = text("UPDATE ledger.accounts SET frozen = :frozen WHERE account_id = :account_id RETURNING 1")
 _LIMIT_LOCKS = text(f"SET LOCAL lock_timeout = {int(LOCK_TIMEOUT.total_seconds() * 1000)}")
 
 
-class Balances:
+class Ledger:
     def __init__(
         self, engine: AsyncEngine, *, retry: Retry = RETRY, sleep: Sleep = asyncio.sleep, chance: Chance = random.random
     ) -> None:

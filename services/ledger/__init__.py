@@ -1,10 +1,10 @@
-"""Balances: wallets of customers and merchants that never go below nothing nor above their cap.
+"""Ledger: wallets of customers and merchants that never go below nothing nor above their cap.
 
-from services.balances import Balances, Done, Refused
+from services.ledger import Ledger, Done, Refused
 """
 
-from services.balances.balances import Balances
-from services.balances.outcome import (
+from services.ledger.ledger import Ledger
+from services.ledger.outcome import (
     AccountFrozen,
     Done,
     InvalidMove,
@@ -17,9 +17,9 @@ from services.balances.outcome import (
 
 __all__ = [
     "AccountFrozen",
-    "Balances",
     "Done",
     "InvalidMove",
+    "Ledger",
     "OperationReused",
     "Outcome",
     "Reason",

@@ -1,4 +1,4 @@
-"""Changing balances within the caller's transaction.
+"""Changing ledger within the caller's transaction.
 
 The operation's id is claimed first: who comes second with the same id waits for the first one's commit, changes
 nothing, and gets the first one's outcome. A single balance is changed by one conditional statement, so that nobody can
@@ -12,7 +12,7 @@ from typing import Any
 from sqlalchemy import Row, text
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncSession
 
-from services.balances.outcome import (
+from services.ledger.outcome import (
     Account,
     Done,
     InvalidMove,
@@ -30,7 +30,7 @@ from surefoot.events import Money
 Executor = AsyncSession | AsyncConnection
 
 _CLAIM = """
-    INSERT INTO balances.operations (operation_id, source, target, amount, currency, outcome)
+    INSERT INTO ledger.operations (operation_id, source, target, amount, currency, outcome)
     VALUES (:operation_id, :source, :target, :amount, :currency, 'DONE')
     ON CONFLICT (operation_id) DO NOTHING RETURNING operation_id
 """
@@ -39,7 +39,7 @@ _CLAIM = """
 _CHANGE = text(f"""
     WITH claimed AS ({_CLAIM}),
     moved AS (
-        UPDATE balances.accounts AS account SET balance = account.balance + :change
+        UPDATE ledger.accounts AS account SET balance = account.balance + :change
         FROM claimed
         WHERE account.account_id = :account AND account.currency = :currency AND NOT account.frozen
           AND account.balance + :change >= 0
@@ -47,36 +47,36 @@ _CHANGE = text(f"""
         RETURNING account.account_id, account.balance
     ),
     written AS (
-        INSERT INTO balances.entries (operation_id, account_id, change, balance_after)
+        INSERT INTO ledger.entries (operation_id, account_id, change, balance_after)
         SELECT claimed.operation_id, moved.account_id, :change, moved.balance FROM moved, claimed
     )
     SELECT (SELECT count(*) FROM claimed) AS claimed, (SELECT balance FROM moved) AS balance
 """)
 _CLAIM_ALONE = text(_CLAIM)
 _LOCK = text("""
-    SELECT * FROM balances.accounts WHERE account_id IN (:source, :target) ORDER BY account_id FOR UPDATE
+    SELECT * FROM ledger.accounts WHERE account_id IN (:source, :target) ORDER BY account_id FOR UPDATE
 """)
 _TRANSFER = text("""
     WITH changes AS (
         SELECT account_id, CASE account_id WHEN :source THEN - CAST(:amount AS bigint) ELSE :amount END AS change
-        FROM balances.accounts WHERE account_id IN (:source, :target)
+        FROM ledger.accounts WHERE account_id IN (:source, :target)
     ),
     moved AS (
-        UPDATE balances.accounts AS account SET balance = account.balance + changes.change
+        UPDATE ledger.accounts AS account SET balance = account.balance + changes.change
         FROM changes WHERE account.account_id = changes.account_id
         RETURNING account.account_id, changes.change, account.balance
     ),
     written AS (
-        INSERT INTO balances.entries (operation_id, account_id, change, balance_after)
+        INSERT INTO ledger.entries (operation_id, account_id, change, balance_after)
         SELECT CAST(:operation_id AS text), account_id, change, balance FROM moved ORDER BY account_id
     )
     SELECT balance FROM moved WHERE account_id = :source
 """)
-_ACCOUNT = text("SELECT * FROM balances.accounts WHERE account_id = :account")
-_REFUSE = text("UPDATE balances.operations SET outcome = :reason WHERE operation_id = :operation_id")
+_ACCOUNT = text("SELECT * FROM ledger.accounts WHERE account_id = :account")
+_REFUSE = text("UPDATE ledger.operations SET outcome = :reason WHERE operation_id = :operation_id")
 _FIRST = text("""
-    SELECT operation.*, entry.balance_after FROM balances.operations AS operation
-    LEFT JOIN balances.entries AS entry
+    SELECT operation.*, entry.balance_after FROM ledger.operations AS operation
+    LEFT JOIN ledger.entries AS entry
         ON entry.operation_id = operation.operation_id
         AND entry.account_id = coalesce(operation.source, operation.target)
     WHERE operation.operation_id = :operation_id
