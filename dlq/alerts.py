@@ -11,7 +11,7 @@ from surefoot.database.connection import Connection
 from surefoot.database.schema import checked_schema
 from surefoot.telemetry.alerts import Alert, Alerts
 from surefoot.telemetry.webhook import Webhook
-from surefoot.telemetry.webhook_signature import secret_bytes
+from surefoot.webhooks.standard import secret_bytes
 
 MOST_CLAIMED = 10_000
 """Groups claimed in a round."""

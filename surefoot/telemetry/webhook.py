@@ -3,7 +3,7 @@
 from dataclasses import dataclass, field
 
 from surefoot.telemetry.webhook_body import Shape
-from surefoot.telemetry.webhook_signature import signed_headers
+from surefoot.webhooks.standard import signed_headers
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from standardwebhooks import Webhook, WebhookVerificationError
 
 from surefoot.errors import ConfigurationError
-from surefoot.telemetry.webhook_signature import secret_bytes, signed_headers
+from surefoot.webhooks.standard import secret_bytes, signed_headers
 
 KEY = bytes(range(32))
 SECRET = "whsec_" + base64.b64encode(KEY).decode()
