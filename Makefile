@@ -5,7 +5,7 @@ BIN    := $(VENV)/bin
 READY  := $(VENV)/.ready
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo up test test-fast lint format bench bench-relay bench-consume bench-poison bench-saga bench-dlq soak kafka clean
+.PHONY: help install demo up test test-fast lint format bench bench-relay bench-consume bench-poison bench-saga bench-dlq bench-idempotency soak kafka clean
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  \033[1m%-13s\033[0m %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -43,7 +43,7 @@ format: $(READY) ## Put the code in shape
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
-bench: bench-relay bench-consume bench-poison bench-saga bench-dlq ## Every benchmark
+bench: bench-relay bench-consume bench-poison bench-saga bench-dlq bench-idempotency ## Every benchmark
 
 bench-relay: $(READY) ## The relay beside a textbook worker and a bare producer, on Kafka
 	$(BIN)/python -m bench.relay
@@ -59,6 +59,9 @@ bench-saga: $(READY) ## Whole sagas beside the floor that the database alone set
 
 bench-dlq: $(READY) ## Pages of dead letters with 10,000 and with 1,000,000 of them
 	$(BIN)/python -m bench.dlq
+
+bench-idempotency: $(READY) ## What idempotency adds to a request, beside the same endpoint without it
+	$(BIN)/python -m bench.idempotency
 
 soak: $(READY) ## The crash and order tests at full size, for a long while
 	SUREFOOT_SOAK=1 $(BIN)/python -m pytest tests/crash --timeout 3600
