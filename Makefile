@@ -8,7 +8,7 @@ READY  := $(VENV)/.ready
 .PHONY: help install demo up test test-fast lint format bench bench-relay bench-consume bench-poison bench-saga bench-dlq bench-idempotency soak kafka clean
 
 help: ## List the targets
-	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  \033[1m%-13s\033[0m %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  \033[1m%-17s\033[0m %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 $(READY): pyproject.toml constraints.txt
 	@test -n "$(PYTHON)" || { echo "Surefoot needs Python 3.11 or newer on the PATH; install it, or say make PYTHON=/path/to/python3.11"; exit 2; }

@@ -6,7 +6,6 @@ Both do the same work by the same statements: a local one inserts a row; one wit
 a provider over HTTP, and changes the row. It prints its port when it serves.
 """
 
-import asyncio
 import socket
 import sys
 import uuid
@@ -154,11 +153,8 @@ async def provider(scope: Any, receive: Any, send: Any) -> None:
 async def serve(app: Any, *, lifespan: Any) -> None:
     listener = socket.create_server(("127.0.0.1", 0), backlog=512)
     server = uvicorn.Server(uvicorn.Config(app, lifespan=lifespan, log_level="error", access_log=False))
-    serving = asyncio.create_task(server.serve(sockets=[listener]))
-    while not server.started and not serving.done():
-        await asyncio.sleep(0.01)  # uvicorn tells nobody when it has started
-    print(listener.getsockname()[1], flush=True)
-    await serving
+    print(listener.getsockname()[1], flush=True)  # whoever comes before the server is up waits at the socket
+    await server.serve(sockets=[listener])
 
 
 if __name__ == "__main__":
