@@ -88,6 +88,23 @@ charges = Table(
     comment="States only move forward: PENDING, AUTHORIZED, CAPTURED, REFUNDED; DECLINED and VOIDED end it.",
 )
 
+charge_refunds = Table(
+    "charge_refunds",
+    metadata,
+    Column("refund_id", Text, primary_key=True, comment="ours, and the gateway's name for the request"),
+    Column("charge_id", Text, ForeignKey(charges.c.charge_id), nullable=False, index=True),
+    Column("tenant", Text, nullable=False),
+    Column("amount", BigInteger, nullable=False),
+    Column("currency", Text, nullable=False),
+    Column("status", Text, nullable=False, server_default="PENDING"),
+    Column("gateway_refund_id", Text, comment="the gateway's own name for it, once it is known"),
+    Column("reason", Text, comment="why the gateway refused it"),
+    Column("created_at", DateTime(timezone=True), nullable=False, server_default=func.now()),
+    Column("updated_at", DateTime(timezone=True), nullable=False, server_default=func.now()),
+    CheckConstraint("status IN ('PENDING', 'REFUNDED', 'REFUSED')", name="charge_refunds_status"),
+    CheckConstraint("amount > 0", name="charge_refunds_amount"),
+)
+
 payment_events = Table(
     "payment_events",
     metadata,

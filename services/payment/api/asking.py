@@ -1,6 +1,6 @@
 """What the API makes of what a gateway does: an answer is a value, and everything else is said in the layer's words.
 
-Only what is sure is an answer. A provider's own 409 under our key means that it works on it. All that says nothing about
+Only what is sure is an answer. A provider's own 409 under our key means that it works on it. All that says nothing of
 the money is raised on: what became of it is unknown then, and it is asked again under the same key.
 """
 
