@@ -52,6 +52,9 @@ class Claim:
     """None until it is kept; and for a local route."""
     phases: Mapping[str, Any] = field(default_factory=dict)
     """The results of those that an earlier attempt has committed, by name."""
+    in_doubt: bool = False
+    """An earlier attempt may have called a provider, and nobody knows what came of it: it said so (the row's
+    outcome_unknown), or its lease ran out after it was kept. A refusal is no answer to such a request."""
 
 
 @dataclass(frozen=True, slots=True)
