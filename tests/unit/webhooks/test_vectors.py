@@ -35,9 +35,7 @@ def test_a_signature_by_each_of_several_keys_is_sent(scheme: Scheme) -> None:
 @pytest.mark.parametrize("scheme", SCHEMES)
 @pytest.mark.parametrize("headers", [HEADERS, HEADERS_WHILE_ROTATING], ids=["one", "rotating"])
 @pytest.mark.parametrize("known", [slice(0, 1), slice(0, 2)], ids=["one secret", "two secrets"])
-def test_the_frozen_signature_is_verified(
-    scheme: Scheme, headers: dict[Scheme, dict[str, str]], known: slice
-) -> None:
+def test_the_frozen_signature_is_verified(scheme: Scheme, headers: dict[Scheme, dict[str, str]], known: slice) -> None:
     keys = keys_of(scheme, SECRETS[scheme][known])
     expected = Verified("msg_1" if scheme == "standard" else None, MOMENT)
     assert verify(scheme, lines(headers[scheme]), BODY, keys, MOMENT) == expected
