@@ -17,11 +17,11 @@ from sqlalchemy.exc import DBAPIError
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine, AsyncSession, create_async_engine
 
 from consumers.barriers import Barriers
-from consumers.guard import Guard, GuardedSession, lift_guard, set_guard, watch
 from consumers.statements import Statements
 from surefoot.consumer import HandlerMisuse
 from surefoot.consumer.failures import sqlstate_of
 from surefoot.database.connection import CONNECT_TIMEOUT_S, Connection, ConnectionLost, sqlalchemy_url
+from surefoot.database.guard import Guard, GuardedSession, lift_guard, set_guard, watch
 from surefoot.errors import SurefootError
 from surefoot.log.port import TopicPartition
 from surefoot.outbox.entry import Entry

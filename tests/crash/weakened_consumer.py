@@ -10,7 +10,6 @@ from collections.abc import Callable, Sequence
 from typing import Any, cast
 
 from consumers import batch
-from consumers.guard import Guard
 from consumers.parking import Parking
 from consumers.partitions import Partitions
 from consumers.positions import Positions
@@ -19,6 +18,7 @@ from consumers.statements import Statements
 from consumers.unit import Position, Unit
 from surefoot.cli import main
 from surefoot.database.connection import Connection
+from surefoot.database.guard import Guard
 from surefoot.log.port import Subscription, TopicPartition
 
 

@@ -1,9 +1,9 @@
-"""A session that a handler cannot use to end the batch's transaction.
+"""A session that a handler cannot use to end the transaction it was given.
 
-A commit in the middle would make the inbox forget the rest of the batch, a rollback would undo others' work. So the
-session refuses both, and so do its connection and SQL text; and because a handler may swallow the refusal, it is
-remembered, and the transaction fails when the handler returns. A rollback by SQLAlchemy itself (after a failed flush)
-is remembered as well.
+A commit in the middle would make the work durable without the record that it was done, a rollback would undo more than
+the handler's own. So the session refuses both, and so do its connection and SQL text; and because a handler may swallow
+the refusal, it is remembered, and the transaction fails when the handler returns. A rollback by SQLAlchemy itself
+(after a failed flush) is remembered as well.
 """
 
 import re
@@ -38,8 +38,8 @@ class Guard:
 
     def refuse(self, what: str) -> NoReturn:
         self.broken = HandlerMisuse(
-            f"The handler called {what}, and the transaction is not its own: it has the inbox and the work of other "
-            "events in it. Return to have it committed, raise to have it undone, and use "
+            f"The handler called {what}, and the transaction is not its own: it has the record of what was done in it, "
+            "and in a batch the work of others. Return to have it committed, raise to have it undone, and use "
             "`async with tx.session.begin_nested()` for a part that may fail."
         )
         raise self.broken
@@ -47,7 +47,7 @@ class Guard:
     def refuse_setting(self, what: str) -> NoReturn:
         self.broken = HandlerMisuse(
             f"The handler sent {what}, which would outlive its transaction and change how others' handlers work on the "
-            "same connection. Use SET LOCAL (it lasts until the end of the batch), or ALTER ROLE for all of them."
+            "same connection. Use SET LOCAL (it lasts until the end of the transaction), or ALTER ROLE for all of them."
         )
         raise self.broken
 
