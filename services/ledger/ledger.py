@@ -1,112 +1,91 @@
-"""Wallets: `debit`, `credit` and `transfer`, each in a transaction of its own, tried again where that can help.
+"""`debit`, `credit` and `transfer`, each in a transaction of its own, tried again where that can help.
 
     ledger = Ledger(create_async_engine(url))
     await ledger.debit("wallet-1", Money(Decimal("19.99"), "EUR"), operation_id="order-7:pay")
 
 The same operation id twice changes nothing twice, and gets the first outcome again. Within a transaction of your own,
-use `services.ledger.moves.make`.
+use `make` or `make_patiently`.
 """
 
-import asyncio
-import random
-from collections.abc import Awaitable, Callable
 from datetime import timedelta
 
 from sqlalchemy import text
 from sqlalchemy.ext.asyncio import AsyncEngine
 
-from services.ledger.moves import Move, make
-from services.ledger.outcome import Outcome, Refused, UnknownAccount, reason_of
-from surefoot.consumer import Retry
+from services.ledger import statements
+from services.ledger.account_statement import MOST_LINES, Line, statement_of
+from services.ledger.move import ACCOUNT, Move, check_account, check_name
+from services.ledger.moves import execute, make
+from services.ledger.outcome import Outcome, UnknownAccount
+from services.ledger.patience import PATIENCE, Patience
+from services.ledger.statement import Statement
 from surefoot.events import Money
 from surefoot.events.money import CurrencyMismatch
 
-RETRY = Retry(attempts=6, first=timedelta(milliseconds=10), longest=timedelta(milliseconds=200))
-LOCK_TIMEOUT = timedelta(seconds=1)
-Sleep = Callable[[float], Awaitable[None]]
-Chance = Callable[[], float]
-
-_OPEN = text("""
-    INSERT INTO ledger.accounts (account_id, currency, cap) VALUES (:account_id, :currency, :cap)
-    ON CONFLICT (account_id) DO UPDATE SET account_id = excluded.account_id
-    RETURNING currency, cap
-""")
-_BALANCE = text("SELECT balance, currency FROM ledger.accounts WHERE account_id = :account_id")
-_FREEZE = text("UPDATE ledger.accounts SET frozen = :frozen WHERE account_id = :account_id RETURNING 1")
+LOCK_TIMEOUT = timedelta(seconds=2)
+"""Longer than the database takes to find a deadlock (1 s): that is a CONFLICT, and is over at once for one of both."""
 _LIMIT_LOCKS = text(f"SET LOCAL lock_timeout = {int(LOCK_TIMEOUT.total_seconds() * 1000)}")
 
 
 class Ledger:
-    def __init__(
-        self, engine: AsyncEngine, *, retry: Retry = RETRY, sleep: Sleep = asyncio.sleep, chance: Chance = random.random
-    ) -> None:
-        """`retry` bounds how often CONFLICT and THROTTLED are tried again; the rests between are `sleep`'s."""
+    def __init__(self, engine: AsyncEngine, *, patience: Patience = PATIENCE) -> None:
         self._engine = engine
-        self._retry = retry
-        self._sleep = sleep
-        self._chance = chance
+        self._patience = patience
 
     async def debit(self, account_id: str, amount: Money, *, operation_id: str) -> Outcome:
-        """Take from the account what it has; INSUFFICIENT if it has less."""
-        return await self._move(Move(operation_id, account_id, None, amount))
+        """Take from the account what it has, out of the books; INSUFFICIENT if it has less."""
+        return await self.make(Move(operation_id, account_id, None, amount))
 
     async def credit(self, account_id: str, amount: Money, *, operation_id: str) -> Outcome:
-        """Give to the account what it may hold; CAP_EXCEEDED if that is less."""
-        return await self._move(Move(operation_id, None, account_id, amount))
+        """Give to the account what it may hold, from outside; CAP_EXCEEDED if that is less."""
+        return await self.make(Move(operation_id, None, account_id, amount))
 
     async def transfer(self, source: str, target: str, amount: Money, *, operation_id: str) -> Outcome:
         """From one account to another: both change, or neither."""
-        return await self._move(Move(operation_id, source, target, amount))
+        return await self.make(Move(operation_id, source, target, amount))
+
+    async def make(self, move: Move) -> Outcome:
+        async def once() -> Outcome:
+            async with self._engine.begin() as tx:
+                await tx.execute(_LIMIT_LOCKS)
+                return await make(tx, move)
+
+        return await self._patience.insist(once)
 
     async def open(self, account_id: str, currency: str, *, cap: Money | None = None) -> None:
         """Open an account with nothing in it. Opening it again changes nothing."""
+        check_account(account_id)
         if cap is not None and cap.currency != currency:
             raise CurrencyMismatch(f"An account in {currency} cannot have a cap of {cap}.")
         Money.minor(0, currency)  # refuses what is no currency
-        given = {"account_id": account_id, "currency": currency, "cap": None if cap is None else cap.minor_units}
+        opening = statements.open_account(account_id, currency, None if cap is None else cap.minor_units)
         async with self._engine.begin() as tx:
-            known = (await tx.execute(_OPEN, given)).one()
+            known = (await execute(tx, opening)).one()
         if known.currency != currency:
             raise CurrencyMismatch(f"The account {account_id} is there already, in {known.currency}.")
 
     async def balance(self, account_id: str) -> Money:
+        check_name(ACCOUNT, account_id)
         async with self._engine.connect() as connection:
-            row = (await connection.execute(_BALANCE, {"account_id": account_id})).one_or_none()
+            row = (await execute(connection, statements.balance(account_id))).one_or_none()
         if row is None:
             raise UnknownAccount(f"There is no account {account_id}: open it first.")
         return Money.minor(row.balance, row.currency)
 
+    async def statement_of(self, account_id: str, *, limit: int = MOST_LINES) -> tuple[Line, ...]:
+        """The last so many lines of the account, the oldest first."""
+        async with self._engine.connect() as connection:
+            return await statement_of(connection, account_id, limit=limit)
+
     async def freeze(self, account_id: str) -> None:
-        """Nothing is changed until it is released: every change raises AccountFrozen."""
-        await self._set_frozen(account_id, True)
+        """Nothing is changed until it is released: every move raises AccountFrozen."""
+        await self._set_frozen(account_id, statements.freeze(account_id))
 
     async def release(self, account_id: str) -> None:
-        await self._set_frozen(account_id, False)
+        await self._set_frozen(account_id, statements.release(account_id))
 
-    async def _set_frozen(self, account_id: str, frozen: bool) -> None:
+    async def _set_frozen(self, account_id: str, statement: Statement) -> None:
+        check_account(account_id)
         async with self._engine.begin() as tx:
-            if (await tx.execute(_FREEZE, {"account_id": account_id, "frozen": frozen})).one_or_none() is None:
+            if (await execute(tx, statement)).one_or_none() is None:
                 raise UnknownAccount(f"There is no account {account_id}: open it first.")
-
-    async def _move(self, move: Move) -> Outcome:
-        failures = 0
-        while True:
-            outcome = await self._once(move)
-            if not isinstance(outcome, Refused) or not outcome.is_retriable:
-                return outcome
-            failures += 1
-            rest = self._retry.rest(failures, self._chance())
-            if rest is None:
-                return outcome
-            await self._sleep(rest.total_seconds())
-
-    async def _once(self, move: Move) -> Outcome:
-        try:
-            async with self._engine.begin() as tx:
-                await tx.execute(_LIMIT_LOCKS)
-                return await make(tx, move)
-        except Exception as error:
-            reason = reason_of(error)
-            if reason is None:
-                raise
-            return Refused(reason)

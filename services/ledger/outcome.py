@@ -1,4 +1,4 @@
-"""What can become of a change of a balance, and what an error of the database says about it. Pure."""
+"""What can become of a move, and what an error of the database says about it. Pure."""
 
 from dataclasses import dataclass
 from typing import Literal
@@ -6,7 +6,6 @@ from typing import Literal
 from surefoot.consumer.failures import causes, sqlstate_of
 from surefoot.errors import SurefootError
 from surefoot.events import Money
-from surefoot.events.money import CurrencyMismatch
 
 Reason = Literal["INSUFFICIENT", "CAP_EXCEEDED", "CONFLICT", "THROTTLED"]
 """INSUFFICIENT: there is less than that. CAP_EXCEEDED: there would be more than the account may hold. CONFLICT:
@@ -24,15 +23,15 @@ _NO_ROOM = "53"
 
 @dataclass(frozen=True, slots=True)
 class Done:
-    """It was changed, by this call or by an earlier one of the same operation."""
+    """It was moved, by this call or by an earlier one of the same operation."""
 
     balance: Money
-    """Right after the change; in a transfer, of the account that gave."""
+    """Right after the move; in a transfer, of the account that gave."""
 
 
 @dataclass(frozen=True, slots=True)
 class Refused:
-    """Nothing was changed."""
+    """Nothing was moved."""
 
     reason: Reason
 
@@ -52,50 +51,22 @@ class AccountFrozen(SurefootError):
     """The account is frozen: nothing is changed until it is released."""
 
 
-class Overtaken(SurefootError):
-    """The balance was changed by somebody else between the look and the change: try the transaction again."""
+class InvalidName(SurefootError):
+    """No account can have this name, and no operation this id."""
 
 
 class InvalidMove(SurefootError):
-    """The change makes no sense as it was asked for."""
+    """The move makes no sense as it was asked for."""
 
 
 class OperationReused(SurefootError):
-    """The operation's id was used for another change: each needs an id of its own."""
-
-
-@dataclass(frozen=True, slots=True)
-class Account:
-    account_id: str
-    currency: str
-    balance: int
-    """In minor units."""
-    cap: int | None
-    frozen: bool
-
-
-def refusal(amount: Money, source: Account | None, target: Account | None) -> Reason | None:
-    """Why this cannot be moved; None if it can. Raises where no change of a balance would help."""
-    for account in (source, target):
-        if account is None:
-            continue
-        if account.currency != amount.currency:
-            raise CurrencyMismatch(
-                f"The account {account.account_id} is in {account.currency}, and {amount} is not: convert it first."
-            )
-        if account.frozen:
-            raise AccountFrozen(f"The account {account.account_id} is frozen: nothing is changed until it is released.")
-    if source is not None and source.balance < amount.minor_units:
-        return "INSUFFICIENT"
-    if target is not None and target.cap is not None and target.balance + amount.minor_units > target.cap:
-        return "CAP_EXCEEDED"
-    return None
+    """The operation's id was used for another move: each needs an id of its own."""
 
 
 def reason_of(error: BaseException) -> Reason | None:
     """Why the database did not change anything, if trying again can help; None if it cannot."""
     state = sqlstate_of(error)
-    if isinstance(error, Overtaken) or state in _CONFLICTS:
+    if state in _CONFLICTS:
         return "CONFLICT"
     if state in _THROTTLES or state.startswith(_NO_ROOM):
         return "THROTTLED"

@@ -2,17 +2,14 @@
 
 import asyncio
 from collections.abc import AsyncIterator
-from datetime import timedelta
 from decimal import Decimal
-from typing import Any
 
 import asyncpg
 import pytest
 from sqlalchemy.ext.asyncio import AsyncSession, create_async_engine
 
-from services.ledger import AccountFrozen, Done, Ledger, OperationReused, Refused, UnknownAccount
-from services.ledger.moves import Move, make
-from services.ledger.outcome import Overtaken
+from services.ledger import AccountFrozen, Done, Ledger, Move, OperationReused, Refused, UnknownAccount, make
+from services.ledger.patience import Patience
 from services.tables import create_tables
 from surefoot.consumer import Retry
 from surefoot.database.connection import sqlalchemy_url
@@ -88,7 +85,7 @@ async def test_a_refusal_is_the_outcome_of_its_operation_for_good(ledger: Ledger
 
 async def test_the_same_id_for_something_else_is_an_error(ledger: Ledger) -> None:
     await ledger.debit("wallet", eur("1.00"), operation_id="a")
-    with pytest.raises(OperationReused, match="each change needs an id of its own"):
+    with pytest.raises(OperationReused, match="each move needs an id of its own"):
         await ledger.debit("wallet", eur("2.00"), operation_id="a")
     with pytest.raises(OperationReused):
         await ledger.credit("wallet", eur("1.00"), operation_id="a")
@@ -181,8 +178,7 @@ async def failing(ledger: Ledger, connection: asyncpg.Connection, times: int, sq
     """Let the next changes of a balance fail so many times; the sleeper that its retries rest with."""
     await connection.execute(FAILING.format(times=times, sqlstate=sqlstate))
     sleeper = Sleeper()
-    ledger._sleep, ledger._chance = sleeper, lambda: 1.0
-    ledger._retry = Retry(attempts=4, first=timedelta(milliseconds=10), longest=timedelta(milliseconds=30))
+    ledger._patience = Patience(sleep=sleeper, chance=lambda: 0.0)
     return sleeper
 
 
@@ -192,7 +188,7 @@ async def test_what_can_be_tried_again_is_with_longer_rests(
 ) -> None:
     sleeper = await failing(ledger, connection, 3, sqlstate)
     assert await ledger.debit("wallet", eur("1.00"), operation_id="a") == Done(eur("99.00"))
-    assert sleeper.rests == pytest.approx([0.01, 0.02, 0.03])
+    assert sleeper.rests == pytest.approx([0.05, 0.1, 0.2])
 
 
 @pytest.mark.parametrize(("sqlstate", "reason"), [("40001", "CONFLICT"), ("53300", "THROTTLED")])
@@ -216,7 +212,7 @@ async def test_an_answer_is_not_tried_again_and_a_bug_is_raised(ledger: Ledger, 
 
 
 async def test_a_lock_that_is_not_to_be_had_is_throttling(ledger: Ledger, connection: asyncpg.Connection) -> None:
-    ledger._retry = Retry(attempts=1)
+    ledger._patience = Patience(Retry(attempts=1))
     async with connection.transaction():
         await connection.execute("SELECT FROM ledger.accounts WHERE account_id = 'wallet' FOR UPDATE")
         assert await ledger.debit("wallet", eur("1.00"), operation_id="a") == Refused("THROTTLED")
@@ -228,20 +224,3 @@ async def test_within_a_transaction_of_ones_own_it_is_undone_with_it(ledger: Led
         assert await make(session, Move("a", "wallet", None, eur("5.00"))) == Done(eur("95.00"))
         await session.rollback()
     assert await ledger.debit("wallet", eur("6.00"), operation_id="a") == Done(eur("94.00"))
-
-
-async def test_money_that_comes_between_the_refusal_and_its_reason_is_a_conflict(ledger: Ledger) -> None:
-    """The debit found too little, and by the time it asks why, there is enough: nobody may be told INSUFFICIENT."""
-    async with AsyncSession(ledger._engine) as session:
-        execute = session.execute
-
-        async def credited_after_the_first(*statement: Any) -> Any:
-            result = await execute(*statement)
-            await ledger.credit("wallet", eur("100.00"), operation_id="just now")
-            return result
-
-        session.execute = credited_after_the_first  # type: ignore[method-assign, assignment]
-        with pytest.raises(Overtaken):
-            await make(session, Move("a", "wallet", None, eur("150.00")))
-        await session.rollback()
-    assert await ledger.debit("wallet", eur("150.00"), operation_id="a") == Done(eur("50.00"))

@@ -10,8 +10,7 @@ from hypothesis import strategies as st
 from sqlalchemy.ext.asyncio import create_async_engine
 from sqlalchemy.pool import NullPool
 
-from services.ledger import Done, Ledger, OperationReused, Refused
-from services.ledger.moves import Move
+from services.ledger import Done, Ledger, Move, OperationReused, Refused
 from services.tables import create_tables
 from surefoot.database.connection import sqlalchemy_url
 from surefoot.events import Money
@@ -47,13 +46,13 @@ async def _compare(url: str, steps: Sequence[Step]) -> None:
         if operation in known:
             first, outcome = known[operation]
             if first == step:
-                assert await ledger._move(move) == outcome
+                assert await ledger.make(move) == outcome
             else:
                 with pytest.raises(OperationReused):
-                    await ledger._move(move)
+                    await ledger.make(move)
             continue
         expected = _expected(model, source, target, amount)
-        assert await ledger._move(move) == expected
+        assert await ledger.make(move) == expected
         known[operation] = (step, expected)
     for name in ACCOUNTS:
         assert await ledger.balance(run + name) == Money.minor(model[name], "EUR")

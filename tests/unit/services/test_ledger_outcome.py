@@ -1,22 +1,13 @@
-"""Why a balance is not changed, and which of the reasons are worth another try."""
-
-from decimal import Decimal
-from typing import Any
+"""What the database's errors mean for a move, and which of the reasons are worth another try."""
 
 import pytest
+from prometheus_client import REGISTRY
+from sqlalchemy.exc import TimeoutError as PoolTimeout
 
-from services.ledger import AccountFrozen, InvalidMove, Refused
-from services.ledger.moves import Move
-from services.ledger.outcome import Account, Overtaken, Reason, reason_of, refusal
-from surefoot.errors import FloatMoney
+from services.ledger import Done, Outcome, Reason, Refused
+from services.ledger.outcome import reason_of
+from services.ledger.patience import Patience
 from surefoot.events import Money
-from surefoot.events.money import CurrencyMismatch
-
-FIVE = Money(Decimal("5.00"), "EUR")
-
-
-def account(balance: int, cap: int | None = None, *, currency: str = "EUR", frozen: bool = False) -> Account:
-    return Account("wallet", currency, balance, cap, frozen)
 
 
 class DatabaseError(Exception):
@@ -49,8 +40,9 @@ def test_an_error_that_wraps_the_databases_own_is_the_same() -> None:
     assert reason_of(wrapped) == "CONFLICT"
 
 
-def test_being_overtaken_is_a_conflict_and_a_bug_is_nothing() -> None:
-    assert reason_of(Overtaken()) == "CONFLICT"
+def test_a_pool_without_a_free_connection_is_throttling_and_a_bug_is_nothing() -> None:
+    assert reason_of(PoolTimeout("all of them are in use")) == "THROTTLED"
+    assert reason_of(TimeoutError("of somebody else")) is None
     assert reason_of(ValueError("a bug")) is None
 
 
@@ -59,46 +51,62 @@ def test_only_conflicts_and_throttling_are_worth_another_try() -> None:
     assert [Refused(reason).is_retriable for reason in reasons] == [False, False, True, True]
 
 
-def test_all_of_a_balance_can_be_taken_and_not_a_cent_more() -> None:
-    assert refusal(FIVE, account(500), None) is None
-    assert refusal(FIVE, account(499), None) == "INSUFFICIENT"
+class Attempts:
+    """Fails with these codes, one after the other, then it is done. Remembers the rests between."""
 
+    def __init__(self, *sqlstates: str) -> None:
+        self.sqlstates = list(sqlstates)
+        self.made = 0
+        self.rests: list[float] = []
 
-def test_an_account_can_be_filled_to_its_cap_and_not_a_cent_more() -> None:
-    assert refusal(FIVE, None, account(500, cap=1000)) is None
-    assert refusal(FIVE, None, account(501, cap=1000)) == "CAP_EXCEEDED"
-    assert refusal(FIVE, None, account(10**12)) is None
+    async def once(self) -> Outcome:
+        self.made += 1
+        if self.sqlstates:
+            raise DatabaseError(self.sqlstates.pop(0))
+        return Done(Money(1, "EUR"))
 
+    async def sleep(self, seconds: float) -> None:
+        self.rests.append(seconds)
 
-def test_who_gives_need_not_be_below_its_cap() -> None:
-    assert refusal(FIVE, account(2000, cap=1000), account(0)) is None
-
-
-def test_frozen_accounts_and_other_currencies_are_errors_and_no_reasons() -> None:
-    with pytest.raises(AccountFrozen, match="wallet is frozen"):
-        refusal(FIVE, account(500, frozen=True), None)
-    with pytest.raises(CurrencyMismatch, match="is in USD"):
-        refusal(FIVE, None, account(0, currency="USD"))
-
-
-def test_a_float_is_no_amount() -> None:
-    wrong: Any = 5.0
-    with pytest.raises(FloatMoney):
-        Move("op", "a", None, wrong)
-    with pytest.raises(FloatMoney):
-        Money(wrong, "EUR")
+    def patience(self, chance: float) -> Patience:
+        return Patience(sleep=self.sleep, chance=lambda: chance)
 
 
 @pytest.mark.parametrize(
-    ("source", "target", "amount"),
-    [("a", None, Money(0, "EUR")), ("a", None, Money(-1, "EUR")), ("a", "a", FIVE), (None, None, FIVE)],
+    ("chance", "rests"), [(0.0, [0.05, 0.1, 0.2]), (0.5, [0.075, 0.15, 0.3]), (1, [0.1, 0.2, 0.4])]
 )
-def test_moves_that_make_no_sense_are_refused(source: str | None, target: str | None, amount: Money) -> None:
-    with pytest.raises(InvalidMove):
-        Move("op", source, target, amount)
+async def test_it_rests_for_50_ms_doubled_each_time_and_a_jitter_on_top(chance: float, rests: list[float]) -> None:
+    attempts = Attempts("40P01", "55P03", "40001")
+    assert await attempts.patience(chance).insist(attempts.once) == Done(Money(1, "EUR"))
+    assert attempts.rests == pytest.approx(rests)
 
 
-def test_an_amount_without_its_currency_is_refused() -> None:
-    wrong: Any = Decimal("5.00")
-    with pytest.raises(InvalidMove, match="Money"):
-        Move("op", "a", None, wrong)
+async def test_after_three_more_tries_it_is_given_up_and_every_one_is_counted() -> None:
+    before = counted("CONFLICT")
+    attempts = Attempts(*["40P01"] * 5)
+    assert await attempts.patience(0).insist(attempts.once) == Refused("CONFLICT")
+    assert (attempts.made, len(attempts.rests)) == (4, 3)
+    assert counted("CONFLICT") - before == 4
+
+
+async def test_an_answer_is_not_tried_again_but_counted() -> None:
+    before = counted("INSUFFICIENT")
+    attempts = Attempts()
+
+    async def once() -> Outcome:
+        attempts.made += 1
+        return Refused("INSUFFICIENT")
+
+    assert await attempts.patience(0).insist(once) == Refused("INSUFFICIENT")
+    assert (attempts.made, attempts.rests, counted("INSUFFICIENT") - before) == (1, [], 1)
+
+
+async def test_a_bug_is_raised_at_once() -> None:
+    attempts = Attempts("22012")
+    with pytest.raises(DatabaseError):
+        await attempts.patience(0).insist(attempts.once)
+    assert attempts.rests == []
+
+
+def counted(reason: Reason) -> float:
+    return REGISTRY.get_sample_value("surefoot_ledger_refused_total", {"reason": reason}) or 0
