@@ -1,6 +1,6 @@
 """Proofs over what the services have left in their tables. A finding is a sentence; none means that all adds up."""
 
-from services.checks import flows, money, stock
+from services.checks import flows, ledger, money, stock
 from services.settings import ServiceSettings
 
 __all__ = ["contradictions"]
@@ -12,4 +12,5 @@ async def contradictions(settings: ServiceSettings) -> list[str]:
         *(found.sentence for found in await money.check(settings)),
         *(found.sentence for found in await stock.check(settings.database_of("warehouse"))),
         *(found.sentence for found in await flows.check(settings)),
+        *(found.sentence for found in await ledger.check(settings.database_of("ledger"))),
     ]
