@@ -122,6 +122,7 @@ payment_events = Table(
         server_default="0",
         comment="payment.refunded: the total so far, so that each part of a refund is news; 0 for all others",
     ),
+    Column("reason", Text, comment="why it was declined or voided, as the gateway says it"),
     Column("state", Text, nullable=False),
     Column("note", Text, comment="a sentence: why it was not applied"),
     Column("happened_at", DateTime(timezone=True), nullable=False, comment="by the gateway's clock"),
