@@ -8,6 +8,7 @@ from sqlalchemy import Row, text
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncSession
 
 from services.payment.api.models import Charge
+from services.payment.charge_states import Known
 from surefoot.events import Money
 
 Reader = AsyncSession | AsyncConnection
@@ -32,19 +33,6 @@ class NewCharge:
     gateway: str
     provider_key: str
     created_at: datetime
-
-
-@dataclass(frozen=True, slots=True)
-class Known:
-    """A charge as the books have it."""
-
-    charge_id: str
-    tenant: str
-    amount: Money
-    refunded: Money
-    status: str
-    gateway: str
-    gateway_txn_id: str | None
 
 
 async def begin(session: AsyncSession, charge: NewCharge) -> None:
@@ -72,8 +60,16 @@ async def lock(session: AsyncSession, tenant: str, charge_id: str) -> Known | No
     row = (await session.execute(_LOCK, {"charge_id": charge_id, "tenant": tenant})).one_or_none()
     if row is None:
         return None
-    amount, refunded = Money.minor(row.amount, row.currency), Money.minor(row.refunded, row.currency)
-    return Known(row.charge_id, row.tenant, amount, refunded, row.status, row.gateway, row.gateway_txn_id)
+    return Known(
+        charge_id=row.charge_id,
+        tenant=row.tenant,
+        amount=Money.minor(row.amount, row.currency),
+        refunded=Money.minor(row.refunded, row.currency),
+        status=row.status,
+        gateway=row.gateway,
+        gateway_txn_id=row.gateway_txn_id,
+        reason=row.reason,
+    )
 
 
 def _told(row: Row[Any]) -> Charge:

@@ -93,6 +93,7 @@ class Refund(Told):
     charge_id: str
     amount: Held
     status: RefundStatus
+    reason: str | None = Field(None, description="Why the provider refused it.")
     created_at: datetime
 
 
@@ -129,7 +130,7 @@ class Account(Told):
 
 
 class LedgerLine(Told):
-    number: int = Field(description="Rising; the newest line has the highest.")
+    number: int = Field(description="Rising.")
     operation: str = Field(description="The charge, refund or transfer that made it.")
     change: Change
     balance: Held = Field(description="Right after it.")
@@ -137,5 +138,4 @@ class LedgerLine(Told):
 
 
 class LedgerLines(Told):
-    lines: tuple[LedgerLine, ...] = Field(description="Newest first.")
-    before: int | None = Field(description="Ask with before=… for older ones; null: there are none.")
+    lines: tuple[LedgerLine, ...] = Field(description="The last ones, the oldest of them first.")

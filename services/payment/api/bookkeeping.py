@@ -1,0 +1,86 @@
+"""Charges and refunds in the ledger, each as one move between the tenant's account and the world outside.
+
+The move belongs to the step of the charge and is made in its transaction, by whoever makes the step: the gateway's
+inline answer, or its webhook. Its operation id is that of the charge or the refund, so that it is made once.
+"""
+
+import structlog
+from sqlalchemy.ext.asyncio import AsyncSession
+
+from services.ledger import Move, Outcome, Refused, make, make_patiently, statements
+from services.ledger.moves import execute
+from services.payment.api import refund_book
+from services.payment.api.refund_book import NewRefund
+from services.payment.charge_states import Known, Moved
+from surefoot.errors import SurefootError
+from surefoot.events import Money
+
+log = structlog.get_logger("surefoot.payments_api")
+
+
+class NotBooked(SurefootError):
+    """What was done at the provider could not be put into the ledger: it is tried again."""
+
+
+def account_of(tenant: str, name: str) -> str:
+    """What the ledger calls a tenant's account. No tenant has a slash in its name."""
+    return f"{tenant}/{name}"
+
+
+def main_name(currency: str) -> str:
+    """The account that a tenant's charges in this currency go to; it is there from the first of them on."""
+    return f"main-{currency}"
+
+
+async def open_main(session: AsyncSession, tenant: str, currency: str) -> None:
+    account_id = account_of(tenant, main_name(currency))
+    # Looked for first: opening it once more would lock it, and all charges of the tenant would take turns.
+    if (await execute(session, statements.balance(account_id))).one_or_none() is None:
+        await execute(session, statements.open_account(account_id, currency, None))
+
+
+async def book(session: AsyncSession, moved: Moved) -> None:
+    """What belongs to a step of a charge: given to `move_forward` and to the webhooks as `after`."""
+    if moved.news.to not in ("CAPTURED", "REFUNDED"):
+        return
+    charge = moved.charge
+    # Also where its refund was heard of first: what comes back has been there.
+    outcome = await make(session, Move(charge.charge_id, None, _main(charge), charge.amount))
+    if isinstance(outcome, Refused):
+        raise NotBooked(f"Charge {charge.charge_id} cannot be booked: {outcome.reason}.")
+    if moved.news.to == "REFUNDED":
+        await _book_refund_elsewhere(session, charge)
+
+
+async def take_back(session: AsyncSession, refund_id: str, charge: Known, amount: Money) -> Outcome:
+    """When a refund begins, before the provider is asked: what is to be given back cannot be moved elsewhere then."""
+    return await make_patiently(session, Move(refund_id, _main(charge), None, amount))
+
+
+async def return_refused(session: AsyncSession, refund_id: str, charge: Known, amount: Money) -> None:
+    """The provider did not give it back after all."""
+    outcome = await make(session, Move(f"{refund_id}:refused", None, _main(charge), amount))
+    if isinstance(outcome, Refused):
+        raise NotBooked(f"Refund {refund_id} was refused and cannot be booked back: {outcome.reason}.")
+
+
+async def _book_refund_elsewhere(session: AsyncSession, charge: Known) -> None:
+    """What was given back without us, by somebody at the provider's own desk. What was asked for here is booked."""
+    begun = (await refund_book.sums(session, charge.charge_id)).begun
+    missing = charge.refunded.minor_units - begun
+    if missing <= 0:
+        return
+    refund_id = f"{charge.charge_id}:elsewhere:{charge.refunded.minor_units}"
+    amount = Money.minor(missing, charge.amount.currency)
+    await refund_book.write(session, NewRefund(refund_id, charge.charge_id, charge.tenant, amount), "REFUNDED")
+    if isinstance(await make(session, Move(refund_id, _main(charge), None, amount)), Refused):
+        log.error(
+            "money was given back at the provider, and the tenant's account does not have it",
+            charge_id=charge.charge_id,
+            tenant=charge.tenant,
+            amount=str(amount),
+        )
+
+
+def _main(charge: Known) -> str:
+    return account_of(charge.tenant, main_name(charge.amount.currency))
