@@ -1,0 +1,79 @@
+"""What the tests of the ledger share: a ledger on a database of its own, and one protection taken out of it."""
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import replace
+from decimal import Decimal
+
+import asyncpg
+import pytest
+from sqlalchemy.ext.asyncio import AsyncEngine, create_async_engine
+
+from services.checks.ledger import Violation, findings
+from services.checks.ledger_books import read_books
+from services.ledger import Ledger, Move, statements
+from services.ledger.patience import PATIENCE, Patience
+from services.ledger.statement import Statement
+from services.tables import create_tables
+from surefoot.database.connection import sqlalchemy_url
+from surefoot.events import Money
+from tests.waiting import eventually
+
+
+def eur(amount: str) -> Money:
+    return Money(Decimal(amount), "EUR")
+
+
+@asynccontextmanager
+async def ledger_on(url: str, *, connections: int = 16, patience: Patience = PATIENCE) -> AsyncIterator[Ledger]:
+    """Its accounts are still to be opened. A deadlock is found at once, and not after a second."""
+    await create_tables(url, "ledger")
+    engine = engine_on(url, connections)
+    yield Ledger(engine, patience=patience)
+    await engine.dispose()
+
+
+def engine_on(url: str, connections: int) -> AsyncEngine:
+    settings = {"server_settings": {"deadlock_timeout": "50ms"}}
+    return create_async_engine(sqlalchemy_url(url), pool_size=connections, connect_args=settings)
+
+
+async def said(url: str, sql: str) -> None:
+    """Say it to the database."""
+    connection = await asyncpg.connect(url)
+    try:
+        await connection.execute(sql)
+    finally:
+        await connection.close()
+
+
+async def somebody_waits(url: str) -> None:
+    """Returns when a connection to this database waits for a lock."""
+    connection = await asyncpg.connect(url)
+
+    async def look() -> bool:
+        waiting = (
+            "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'"
+        )
+        return bool(await connection.fetchval(waiting))
+
+    try:
+        await eventually(look, what="somebody waits for a lock")
+    finally:
+        await connection.close()
+
+
+async def violations(url: str) -> set[Violation]:
+    return {found.violation for found in findings(await read_books(url))}
+
+
+def without(monkeypatch: pytest.MonkeyPatch, protection: str, instead: str) -> None:
+    """From now on the statement of a move says something else in this place."""
+    real = statements.move
+
+    def weakened(asked: Move) -> Statement:
+        statement = real(asked)
+        assert statement.sql.count(protection) == 1
+        return replace(statement, sql=statement.sql.replace(protection, instead))
+
+    monkeypatch.setattr(statements, "move", weakened)
