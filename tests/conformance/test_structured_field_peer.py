@@ -6,12 +6,13 @@ from typing import cast
 
 import http_sf
 from http_sf.types import BareItemType
-from hypothesis import example, given
+from hypothesis import example, given, settings
 from hypothesis import strategies as some
 
 from surefoot.idempotency.structured_field import BareItem, Date, DisplayString, Item, MalformedField, Token, parse_item
 from tests.unit.idempotency.test_structured_field import PARAMETERS, REFUSED, VALUES
 
+steady = settings(deadline=None, derandomize=True)
 LAST_DATE_OF_THE_PEER = 253402300799
 FIRST_DATE_OF_THE_PEER = -62135596800
 
@@ -96,17 +97,20 @@ def test_the_peer_reads_every_vector_of_the_table_as_we_do() -> None:
         _check(field)
 
 
+@steady
 @given(_nearly_items)
 @example(b'"a";b="')
 def test_the_peer_reads_and_refuses_what_looks_like_an_item_as_we_do(field: bytes) -> None:
     _check(field)
 
 
+@steady
 @given(some.binary(max_size=20))
 def test_the_peer_reads_and_refuses_any_bytes_as_we_do(field: bytes) -> None:
     _check(field)
 
 
+@steady
 @given(_written, some.dictionaries(_names, _written, max_size=3))
 def test_what_the_peer_writes_is_read(value: BareItemType, parameters: dict[str, BareItemType]) -> None:
     field = http_sf.ser((value, parameters)).encode("ascii")
