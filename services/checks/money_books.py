@@ -13,8 +13,14 @@ from services.settings import ServiceSettings
 ORDERS = "SELECT order_id, status, total_minor, currency FROM orders.orders"
 PAYMENTS = "SELECT payment_id, order_id, status, amount, refunded, currency, charge_id FROM payments.payments"
 REFUNDS = "SELECT refund_request_id, payment_id, return_id, status, amount, currency FROM payments.refunds"
-CHARGES = "SELECT key, charge_id, order_id, status, amount, refunded, currency FROM provider.charges"
-GIVEN_BACK = "SELECT refund_request_id, charge_id, amount, currency FROM provider.refunds"
+# What the payments API has charged is no order's: see charges_books.
+CHARGES = r"""
+    SELECT key, charge_id, order_id, status, amount, refunded, currency FROM provider.charges
+    WHERE order_id IS NULL OR order_id NOT LIKE 'ch\_%'"""
+GIVEN_BACK = r"""
+    SELECT refund_request_id, charge_id, refund.amount, refund.currency
+    FROM provider.refunds AS refund JOIN provider.charges AS charge USING (charge_id)
+    WHERE order_id NOT LIKE 'ch\_%'"""
 
 
 class Order(NamedTuple):
