@@ -1,0 +1,9 @@
+"""Where idempotency keys are kept: claims, their phases and answers, and the history of all of it."""
+
+from surefoot.idempotency.store.begun import Begun
+from surefoot.idempotency.store.phase import PhaseUnit
+from surefoot.idempotency.store.store import Store
+from surefoot.idempotency.store.transaction import Tx
+from surefoot.idempotency.store.unclaimed import Unclaimed
+
+__all__ = ["Begun", "PhaseUnit", "Store", "Tx", "Unclaimed"]

@@ -1,0 +1,162 @@
+"""A claim that is not committed yet: the open transaction that holds the key's lock, and what can become of it.
+
+Nothing is written until then. A local route's work is done in it, and claim and answer are one row at its end; a claim
+for an outside effect is kept with all that a later attempt needs, before anybody is called.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from datetime import timedelta
+from types import TracebackType
+from typing import Any, Self
+
+from surefoot.idempotency.errors import FenceLost
+from surefoot.idempotency.route import Route
+from surefoot.idempotency.store.deciding import Again, Claimable, First, TakeOver
+from surefoot.idempotency.store.encryption import Encryption
+from surefoot.idempotency.store.history import json_text, lines
+from surefoot.idempotency.store.statements import Statements
+from surefoot.idempotency.store.transaction import OpenTransaction, Tx
+from surefoot.idempotency.values import Answer, Claim, Note, State, StoredRequest
+from surefoot.testing.failpoints import failpoint
+
+
+@dataclass(frozen=True, slots=True)
+class Means:
+    """What claims are written with."""
+
+    sql: Statements
+    encryption: Encryption
+    owner: str
+    lease: timedelta
+
+
+class Begun:
+    """Leaving it without `keep` or `finish` rolls back: as if it had not been asked."""
+
+    def __init__(
+        self, means: Means, route: Route, decision: Claimable, claim: Claim, transaction: OpenTransaction
+    ) -> None:
+        self._means = means
+        self._route = route
+        self._decision = decision
+        self._transaction = transaction
+        self.claim = claim
+        self.tx = Tx(transaction)
+
+    async def keep(
+        self, minted: Mapping[str, Any], resource: str | None, provider_key: str, request: StoredRequest
+    ) -> Claim:
+        """Commit the claim with what every attempt has to know. What an earlier attempt has kept stays as it is."""
+        kept = {**minted, **self.claim.minted}
+        provider_key = self.claim.provider_key or provider_key
+        minted_text = json_text(kept, what="What was minted")
+        encrypted = self._means.encryption.encrypted(request)
+        await self._transaction.write_work()
+        if isinstance(self._decision, TakeOver):
+            row = await self._transaction.fetchrow(
+                self._means.sql.keep_taken_over, *under(self.claim), minted_text, resource, encrypted, provider_key
+            )
+        else:
+            asked, route = self.claim.asked, self._route
+            row = await self._transaction.fetchrow(
+                self._means.sql.keep,
+                *under(self.claim),
+                _fence_seen(self._decision),
+                asked.tenant,
+                asked.route,
+                asked.effect,
+                asked.fingerprint,
+                asked.fingerprint_version,
+                self._means.owner,
+                self._means.lease,
+                minted_text,
+                resource,
+                encrypted,
+                route.replay_for,
+                route.replay_for + route.gone_for,
+                provider_key,
+                *lines(self._claimed),
+            )
+        if row is None:
+            raise await self._transaction.why_not(fence_lost(self.claim))
+        await self._transaction.commit()
+        await failpoint("idempotency.claimed")
+        self.claim = replace(self.claim, minted=kept, provider_key=provider_key)
+        return self.claim
+
+    async def undo(self) -> None:
+        """Undo the work of a local route, and what it published. The claim is still held, for `finish`."""
+        await self._transaction.undo_work()
+
+    async def finish(self, answer: Answer, state: State) -> None:
+        """Store the answer of a local route and commit it with the work. FAILED_RETRY: that it was tried, and that
+        the next one may try again; its answer is not kept."""
+        await self._transaction.write_work()
+        is_kept = state != "FAILED_RETRY"
+        if isinstance(self._decision, Again | TakeOver) and self._decision.stored.effect == "outside":
+            await self._transaction.fetchrow(self._means.sql.empty, self.claim.asked.key_hash)
+        asked, route = self.claim.asked, self._route
+        row = await self._transaction.fetchrow(
+            self._means.sql.finish,
+            *under(self.claim),
+            _fence_seen(self._decision),
+            asked.tenant,
+            asked.route,
+            asked.effect,
+            state,
+            asked.fingerprint,
+            asked.fingerprint_version,
+            self.claim.attempt,
+            self._means.owner,
+            None if is_kept else f"The handler answered {answer.status}.",
+            answer.status if is_kept else None,
+            json_text(answer.headers, what="A header") if is_kept else None,
+            answer.body if is_kept else None,
+            route.replay_for,
+            route.replay_for + route.gone_for,
+            *lines(self._claimed, settled(state, answer)),
+        )
+        if row is None:
+            raise await self._transaction.why_not(fence_lost(self.claim))
+        await self._transaction.commit()
+        await failpoint("idempotency.stored")
+
+    async def release(self) -> None:
+        """Roll back: as if it had not been asked."""
+        await self._transaction.end()
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, where: TracebackType | None
+    ) -> None:
+        await self.release()
+
+    @property
+    def _claimed(self) -> Note:
+        what = {"route": self.claim.asked.route, "effect": self.claim.asked.effect, "attempt": self.claim.attempt}
+        return Note("taken_over" if isinstance(self._decision, TakeOver) else "claimed", what)
+
+
+def under(claim: Claim) -> tuple[object, ...]:
+    """What every statement about a claim begins with."""
+    return claim.asked.key_hash, claim.fence, claim.created_at
+
+
+def settled(state: State, answer: Answer) -> Note:
+    """The line for what became of an attempt."""
+    details = {"state": state, "status": answer.status, "bytes": len(answer.body)}
+    return Note("failed" if state == "FAILED_RETRY" else "stored", details)
+
+
+def fence_lost(claim: Claim) -> FenceLost:
+    return FenceLost(
+        f"The claim on {claim.asked.route} (attempt {claim.attempt}, fence {claim.fence}) is not the current one any "
+        "more: its lease ran out and somebody else goes on with it, or has answered. Nothing of this was kept."
+    )
+
+
+def _fence_seen(decision: Claimable) -> int | None:
+    return None if isinstance(decision, First) else decision.stored.fence

@@ -1,0 +1,255 @@
+"""The store of idempotency keys, in Postgres: claims, phases and answers, each change under its fence.
+
+Every time is the database's. What a caller is told is durable: there is no answer from here before its COMMIT.
+"""
+
+import os
+import secrets
+import socket
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from datetime import timedelta
+from typing import Self
+
+import structlog
+
+from surefoot.consumer.dead_letter import printable
+from surefoot.database.schema import DEFAULT_SCHEMA
+from surefoot.errors import ConfigurationError, DatabaseRefused
+from surefoot.idempotency.errors import StoreAway
+from surefoot.idempotency.route import Route
+from surefoot.idempotency.settings import IdempotencySettings
+from surefoot.idempotency.store import rows
+from surefoot.idempotency.store.begun import Begun, Means, fence_lost, settled, under
+from surefoot.idempotency.store.connections import WAIT_S, Connections
+from surefoot.idempotency.store.deciding import Again, First, TakeOver, behind_lock, claim_of, decide
+from surefoot.idempotency.store.encryption import Encryption
+from surefoot.idempotency.store.history import json_text, lines
+from surefoot.idempotency.store.phase import PhaseUnit, phase
+from surefoot.idempotency.store.statements import BEGIN, Statements, begin, lock_number
+from surefoot.idempotency.store.transaction import OpenTransaction, opened
+from surefoot.idempotency.store.unclaimed import Unclaimed
+from surefoot.idempotency.values import Answer, Asked, Claim, Found, InFlight, Mismatch, Note, State, StoredRequest
+from surefoot.outbox import Outbox
+from surefoot.testing.failpoints import failpoint
+
+log = structlog.get_logger("surefoot.idempotency")
+ERROR_LIMIT = 2000
+MOST_ATTEMPTS = Route().attempts
+NO_GRACE = timedelta(0)
+REFUSED = '{"why":"key-reused"}'
+
+
+class Store:
+    def __init__(
+        self,
+        url: str,
+        settings: IdempotencySettings,
+        *,
+        schema: str = DEFAULT_SCHEMA,
+        pool_size: int = 20,
+        name: str = "surefoot idempotency",
+        wait_s: float = WAIT_S,
+    ) -> None:
+        self._settings = settings
+        self._sql = Statements(schema)
+        self._outbox = Outbox(schema)
+        self._connections = Connections(url, name=name, size=pool_size, longest=settings.longest_lease, wait_s=wait_s)
+        owner = f"{socket.gethostname()[:24]}-{os.getpid()}-{secrets.token_hex(3)}"
+        self._means = Means(self._sql, Encryption(settings.secrets), owner, settings.lease)
+
+    async def open(self) -> None:
+        """Whether the database can be reached and has been migrated. May be called again."""
+        async with self._connections.driver() as driver:
+            await driver.fetchval(self._sql.current, b"")
+
+    async def close(self) -> None:
+        await self._connections.close()
+
+    async def __aenter__(self) -> Self:
+        await self.open()
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.close()
+
+    # -- claiming -----------------------------------------------------------------------------------------------------
+
+    async def begin(self, asked: Asked, route: Route) -> Begun | Found:
+        """Claim the key, in a transaction that is left open; or what was found under it."""
+        if asked.effect == "outside":
+            self._means.encryption.require()
+        await failpoint("idempotency.before_claim")
+        beginning = begin(lock_number(asked.key_hash), savepoint=asked.effect == "local")
+        transaction = await opened(self._connections, self._outbox, beginning, is_new=True)
+        try:
+            found = await self._begun(transaction, asked, route)
+        except BaseException:
+            await transaction.end()
+            raise
+        if isinstance(found, Mismatch):
+            self._connections.later(self._refused(transaction, asked))
+        elif not isinstance(found, Begun):
+            transaction.end_later()
+        return found
+
+    async def _begun(self, transaction: OpenTransaction, asked: Asked, route: Route) -> Begun | Found:
+        row = await transaction.fetchrow(self._sql.found, asked.key_hash)
+        assert row is not None  # it has one, whatever is there
+        decision = decide(rows.stored(row), asked, row["now"], most_attempts=route.attempts)
+        decision = behind_lock(decision, had=row["had"], lease_s=self._settings.lease.total_seconds())
+        if not isinstance(decision, First | Again | TakeOver):
+            return decision
+        claim = claim_of(decision, asked, row["now"])
+        if isinstance(decision, TakeOver) and asked.effect == "outside":
+            taken = await self._taken_over(transaction, asked, decision)
+            if taken is None:
+                return InFlight(self._settings.lease.total_seconds())
+            claim = taken
+        return Begun(self._means, route, decision, claim, transaction)
+
+    async def _taken_over(self, transaction: OpenTransaction, asked: Asked, decision: TakeOver) -> Claim | None:
+        row = await transaction.fetchrow(
+            self._sql.take_over, asked.key_hash, decision.stored.fence, self._means.owner, self._means.lease
+        )
+        if row is None:  # whoever had it lives after all, or the completer was faster
+            return None
+        so_far = await transaction.fetchrow(self._sql.so_far, asked.key_hash)
+        assert so_far is not None
+        return rows.taken_over(row, so_far, asked)
+
+    async def look(self, asked: Asked) -> Found | None:
+        """What is there, for whoever waits. None: it can be claimed."""
+        async with self._connections.driver() as driver:
+            row = await driver.fetchrow(self._sql.look, asked.key_hash, lock_number(asked.key_hash))
+        assert row is not None
+        decision = decide(rows.stored(row), asked, row["now"])
+        decision = behind_lock(decision, had=row["had"], lease_s=self._settings.lease.total_seconds())
+        return None if isinstance(decision, First | Again | TakeOver) else decision
+
+    async def _refused(self, transaction: OpenTransaction, asked: Asked) -> None:
+        """That somebody used the key for another request is worth a line; nobody waits for it."""
+        try:
+            await transaction.fetchrow(self._sql.note, asked.key_hash, asked.tenant, 0, "refused", REFUSED, 0)
+            await transaction.commit()
+        except (StoreAway, DatabaseRefused):
+            log.warning("a refused request is missing in the history: the store is away", route=asked.route)
+        finally:
+            await transaction.end()
+
+    async def unclaimed(self) -> Unclaimed:
+        """A transaction for a request without a key."""
+        return Unclaimed(await opened(self._connections, self._outbox, BEGIN, is_new=True))
+
+    # -- while it is held ---------------------------------------------------------------------------------------------
+
+    @asynccontextmanager
+    async def phase(self, claim: Claim, name: str) -> AsyncIterator[PhaseUnit]:
+        """A transaction for one phase: committed with its result when the block ends, unless the fence has risen."""
+        transaction = await opened(self._connections, self._outbox, BEGIN)
+        async with phase(transaction, self._sql, claim, name) as unit:
+            yield unit
+
+    async def renew(self, claim: Claim) -> bool:
+        """Say that it is still worked on. False: it is somebody else's by now, or was held as long as it may be."""
+        longest = self._settings.longest_lease
+        async with self._connections.driver() as driver:
+            return await driver.fetchval(self._sql.renew, *under(claim), self._settings.lease, longest) is not None
+
+    async def note(self, claim: Claim, note: Note) -> None:
+        """A line of the history by itself. It says what has happened, so it needs no fence."""
+        (what,), (details,) = lines(note)
+        calls = 1 if note.what == "called" else 0
+        async with self._connections.driver() as driver:
+            await driver.execute(
+                self._sql.note, claim.asked.key_hash, claim.asked.tenant, claim.fence, what, details, calls
+            )
+
+    # -- how it ends --------------------------------------------------------------------------------------------------
+
+    async def complete(self, claim: Claim, answer: Answer, state: State, notes: Sequence[Note] = ()) -> None:
+        """Store the answer and close the pending call. It is durable when this returns."""
+        if state not in ("COMPLETED", "FAILED_TERMINAL"):
+            raise ConfigurationError(
+                f"An answer is stored as COMPLETED or FAILED_TERMINAL, not as {state}: see fail()."
+            )
+        headers = json_text(answer.headers, what="A header")
+        await self._settle(
+            claim,
+            self._sql.complete,
+            state,
+            answer.status,
+            headers,
+            answer.body,
+            *lines(*notes, settled(state, answer)),
+        )
+        await failpoint("idempotency.stored")
+
+    async def fail(
+        self,
+        claim: Claim,
+        *,
+        error: str,
+        unknown: bool,
+        retry_in: timedelta | None,
+        most_attempts: int = MOST_ATTEMPTS,
+        notes: Sequence[Note] = (),
+    ) -> bool:
+        """Give the claim up: whoever comes next goes on with it, the completer after `retry_in` (None: it does not).
+
+        True: it was tried as often as it may be, and people have to be told."""
+        said = Note("failed", {"unknown": unknown})
+        return bool(
+            await self._settle(
+                claim,
+                self._sql.fail,
+                printable(error, ERROR_LIMIT),
+                unknown,
+                retry_in,
+                most_attempts,
+                *lines(*notes, said, Note("exhausted", {"attempts": claim.attempt})),
+            )
+        )
+
+    async def forget(self, claim: Claim) -> bool:
+        """Nothing was done: the row goes, and the key is new. False: an earlier attempt has done something, or may
+        have, so it is kept as one that failed."""
+        forgotten = lines(Note("forgotten"))
+        async with self._connections.driver() as driver:
+            if await driver.fetchval(self._sql.forget, *under(claim), *forgotten) is not None:
+                return True
+        await self.fail(claim, error="This attempt did nothing.", unknown=False, retry_in=self._settings.retry_first)
+        return False
+
+    async def _settle(self, claim: Claim, statement: str, *values: object) -> object:
+        async with self._connections.driver() as driver:
+            row = await driver.fetchrow(statement, *under(claim), *values)
+        if row is None:
+            raise fence_lost(claim)
+        return row[0]
+
+    # -- for the completer --------------------------------------------------------------------------------------------
+
+    async def overdue(self, limit: int, grace: timedelta) -> list[bytes]:
+        """Keys that somebody has to go on with: whoever had them has not been heard of, or their rest is over."""
+        async with self._connections.driver() as driver:
+            return [row["key_hash"] for row in await driver.fetch(self._sql.overdue, limit, grace)]
+
+    async def take_over(self, key_hash: bytes, grace: timedelta = NO_GRACE) -> tuple[Claim, StoredRequest] | None:
+        """Claim an abandoned request, to make it again. None: somebody else has, or it is not abandoned any more.
+
+        However often it was tried: the claim says so, and the route how often it may be."""
+        transaction = await opened(self._connections, self._outbox, begin(lock_number(key_hash), savepoint=False))
+        try:
+            row = await transaction.fetchrow(
+                self._sql.take_over_overdue, key_hash, grace, self._means.owner, self._means.lease
+            )
+            if row is None:
+                return None
+            so_far = await transaction.fetchrow(self._sql.so_far, key_hash)
+            assert so_far is not None
+            request = self._means.encryption.decrypted(row["request"])
+            await transaction.commit()
+            return rows.taken_over(row, so_far, rows.asked_for(key_hash, row)), request
+        finally:
+            await transaction.end()

@@ -1,0 +1,221 @@
+"""One transaction of the store on a connection of its own, with a session for the handler in it.
+
+The session is guarded: only whoever opened the transaction ends it, and what a handler did to end it is an error when
+it is to be committed. Events that the handler published are written last.
+"""
+
+import asyncio
+from dataclasses import dataclass
+from typing import TypeVar, cast
+
+from sqlalchemy.exc import DBAPIError
+from sqlalchemy.ext.asyncio import AsyncSession
+
+from surefoot.consumer import HandlerMisuse
+from surefoot.database.connection import DRIVER_ERRORS, ConnectionLost, Row
+from surefoot.database.guard import Guard, GuardedSession, lift_guard, set_guard
+from surefoot.events import Event, EventData
+from surefoot.idempotency.errors import FenceLost, StoreAway
+from surefoot.idempotency.store.connections import ANSWER_S, CLOSE_S, Connections, Held
+from surefoot.idempotency.store.statements import OURS, WORK
+from surefoot.outbox import Outbox
+from surefoot.outbox.session import forget, take
+from surefoot.outbox.write import statement as outbox_statement
+
+T = TypeVar("T", bound=EventData)
+
+
+class ConnectionWasClosed(StoreAway):
+    """The server had ended the connection, and it took a statement to notice. Another one may be had."""
+
+
+class OpenTransaction:
+    """Open until `commit` or `end`. Made by `opened`."""
+
+    def __init__(self, connections: Connections, held: Held, outbox: Outbox) -> None:
+        self._connections = connections
+        self._held = held
+        self._connection = held.connection
+        self._driver = held.driver
+        self._outbox = outbox
+        self._guard = Guard()
+        self._session: AsyncSession | None = None
+        self._is_over = False
+
+    # -- for the handler ----------------------------------------------------------------------------------------------
+
+    @property
+    def session(self) -> AsyncSession:
+        if self._session is None:
+            held = self._connection.sync_connection
+            if self._is_over or held is None or held.closed:
+                raise HandlerMisuse(
+                    "The transaction is over: its session cannot be used any more. Do the work before the handler (or "
+                    "its phase) returns, and await it."
+                )
+            if not held.in_transaction():
+                held.begin()  # for SQLAlchemy alone: the server has begun long ago
+            set_guard(held, self._guard)
+            self._session = AsyncSession(
+                self._connection,
+                sync_session_class=GuardedSession,
+                expire_on_commit=False,
+                join_transaction_mode="rollback_only",
+            )
+            cast(GuardedSession, self._session.sync_session).guard = self._guard
+        return self._session
+
+    def publish(self, data: T, *, key: str | None) -> Event[T]:
+        return self._outbox.add(self.session, data, key=key)
+
+    # -- for the store ------------------------------------------------------------------------------------------------
+
+    @property
+    def is_closed(self) -> bool:
+        return self._driver.is_closed()
+
+    async def execute(self, statement: str) -> None:
+        with self._connections.answering():
+            async with asyncio.timeout(ANSWER_S):
+                await self._driver.execute(statement)
+
+    async def fetchrow(self, statement: str, *values: object) -> Row | None:
+        with self._connections.answering():
+            async with asyncio.timeout(ANSWER_S):
+                return await self._driver.fetchrow(statement, *values)
+
+    async def write_work(self) -> None:
+        """Write what the handler left in its session, and the events it published."""
+        if self._session is None:
+            return
+        self._check()
+        if self._session.sync_session.get_nested_transaction() is not None:
+            raise HandlerMisuse(
+                "The handler left a savepoint open, so nobody knows whether its work is meant to stay. Use "
+                "`async with tx.session.begin_nested()`, which ends it."
+            )
+        await self._session.flush()
+        self._check()
+        entries = take(self._session)
+        if entries:
+            sql, values = outbox_statement(self._outbox.schema, entries)
+            await self.fetchrow(sql, *values)
+
+    async def undo_work(self) -> None:
+        """Back to the savepoint: what the handler did and published is gone, also if it left the transaction aborted.
+        The lock on the key stays, and the transaction too."""
+        await self._end_session()
+        self._guard = Guard()
+        if not self._driver.is_closed() and not self._driver.is_in_transaction():
+            raise HandlerMisuse("The handler ended the transaction by means of its own: nobody knows what of it stays.")
+        await self.execute(f"ROLLBACK TO SAVEPOINT {WORK}")
+
+    async def why_not(self, lost: FenceLost) -> Exception:
+        """Why the last statement changed nothing: the fence has risen, or it is not the transaction it was."""
+        row = await self.fetchrow(f"SELECT {OURS}")
+        if row is not None and row[0]:
+            return lost
+        return HandlerMisuse("The handler ended the transaction by means of its own: nobody knows what of it stays.")
+
+    async def commit(self) -> None:
+        """After a last statement of the store's, which fails in an aborted transaction, where this would not."""
+        self._lift()
+        await self.execute("COMMIT")
+        await self.end()
+
+    async def end(self) -> None:
+        """Roll back what was not committed, and give the connection back. A second time nothing happens.
+
+        Whoever waits for this may be cancelled, and it is done all the same."""
+        if not self._is_over:
+            self._is_over = True
+            await asyncio.shield(self._connections.later(self._ended()))
+
+    def end_later(self) -> None:
+        """The same, without waiting for it."""
+        if not self._is_over:
+            self._is_over = True
+            self._connections.later(self._ended())
+
+    def _check(self) -> None:
+        """Whether it is still the transaction that was begun, as far as that can be known without asking."""
+        if self._session is None:
+            self._guard.check()
+        else:
+            cast(GuardedSession, self._session.sync_session).check()
+        if self._driver.is_closed():
+            with self._connections.answering():
+                raise ConnectionLost("the connection was lost while the handler ran")
+        if not self._driver.is_in_transaction():
+            raise HandlerMisuse("The transaction was over when the handler returned: nothing of it was kept.")
+
+    async def _ended(self) -> None:
+        cutting = asyncio.get_running_loop().call_later(CLOSE_S, self._driver.terminate)
+        try:
+            await self._end_session()
+            if not self._driver.is_closed() and self._driver.is_in_transaction():
+                await self._driver.execute("ROLLBACK")
+            if self._guard.leaves_traces:
+                await self._connection.invalidate()
+        except (*DRIVER_ERRORS, DBAPIError):
+            await self._connection.invalidate()  # it cannot be rolled back, and need not be
+        finally:
+            cutting.cancel()
+            await self._held.give_back()
+
+    async def _end_session(self) -> None:
+        self._lift()
+        session, self._session = self._session, None
+        if session is None:
+            return
+        try:
+            if session.sync_session.get_nested_transaction() is None:
+                cast(GuardedSession, session.sync_session).end()
+            else:  # which is rolled back by a statement
+                await session.run_sync(lambda sync: cast(GuardedSession, sync).end())
+        except (*DRIVER_ERRORS, DBAPIError):
+            if self._driver.is_closed():
+                raise
+        finally:
+            forget(session)
+
+    def _lift(self) -> None:
+        held = self._connection.sync_connection
+        if held is not None and not held.closed and not held.invalidated:
+            lift_guard(held)
+
+
+async def opened(connections: Connections, outbox: Outbox, beginning: str, *, is_new: bool = False) -> OpenTransaction:
+    """Begin a transaction with these statements. `is_new`: for a request that has no claim yet."""
+    try:
+        return await _opened(connections, outbox, beginning, is_new)
+    except ConnectionWasClosed:
+        return await _opened(connections, outbox, beginning, is_new)
+
+
+async def _opened(connections: Connections, outbox: Outbox, beginning: str, is_new: bool) -> OpenTransaction:
+    transaction = OpenTransaction(connections, await connections.take(is_new=is_new), outbox)
+    try:
+        await transaction.execute(beginning)
+    except BaseException as error:
+        await transaction.end()
+        if isinstance(error, StoreAway) and transaction.is_closed:
+            raise ConnectionWasClosed(str(error)) from error
+        raise
+    return transaction
+
+
+@dataclass(frozen=True, slots=True)
+class Tx:
+    """What a handler gets: `tx.session` is an ordinary SQLAlchemy session, except that it refuses commit, rollback and
+    close. Savepoints (`async with tx.session.begin_nested()`) are the handler's own."""
+
+    _opened: OpenTransaction
+
+    @property
+    def session(self) -> AsyncSession:
+        return self._opened.session
+
+    def publish(self, data: T, *, key: str | None = None) -> Event[T]:
+        """Publish an event when, and only when, this transaction commits."""
+        return self._opened.publish(data, key=key)
