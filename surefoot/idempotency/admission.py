@@ -1,0 +1,154 @@
+"""What happens when a handler is about to start: the key is read, the request is known by its fingerprint, and claimed.
+
+If it cannot be claimed, its answer is given and the handler does not run.
+"""
+
+import inspect
+from typing import NoReturn
+
+import structlog
+from starlette.requests import Request
+
+from surefoot.errors import ConfigurationError
+from surefoot.idempotency import metrics
+from surefoot.idempotency.attempt import Attempt
+from surefoot.idempotency.errors import StoreAway
+from surefoot.idempotency.exchange import Exchange, Interrupted
+from surefoot.idempotency.fingerprint import fingerprint, key_hash
+from surefoot.idempotency.idempotent import Hands, Idempotent, LocalHands, OutsideHands
+from surefoot.idempotency.key import KeyProblem, read_key
+from surefoot.idempotency.layer import Layer
+from surefoot.idempotency.local_work import LocalWork
+from surefoot.idempotency.outside_work import OutsideWork
+from surefoot.idempotency.route import Route
+from surefoot.idempotency.unprotected import without_key, without_store
+from surefoot.idempotency.values import Answer, Answered, Asked, Found, Gone, InFlight, Mismatch, StoredRequest
+from surefoot.idempotency.waiting import Led
+
+log = structlog.get_logger("surefoot.idempotency")
+
+
+async def admit(layer: Layer, exchange: Exchange, route: Route, name: str, *, wants_hands: bool) -> Idempotent | None:
+    """What the handler is given; Interrupted if it is not to run. None if it asks for nothing, and has no key."""
+    if exchange.resumed is not None:
+        return _resume(layer, exchange, route)
+    key = None if route.key == "off" else await _key(layer, exchange, route, name)
+    tenant = await _tenant(layer, exchange)
+    if key is None:
+        return await _unkeyed(layer, exchange, route, name, tenant) if wants_hands else None
+    body = await exchange.read_body()
+    if body is None:
+        await _give(exchange, layer.problems.body_too_large())
+    asked = _asked(exchange, route, name, tenant, key, body)
+    try:
+        entered = await layer.flights.enter(asked, route)
+    except StoreAway as error:
+        if not route.fail_open:
+            await _refuse(layer, exchange, name)
+        metrics.FAIL_OPEN.labels(name).inc()
+        log.warning("done without protection: the store of idempotency keys is away", route=name)
+        return without_store(layer, asked, error)
+    if not isinstance(entered, Led):
+        await _count(layer, asked, entered)
+        await _give(exchange, layer.problems.found(entered))
+    return _claimed(layer, exchange, route, entered, body)
+
+
+def _claimed(layer: Layer, exchange: Exchange, route: Route, led: Led, body: bytes) -> Idempotent:
+    claim = led.begun.claim
+    metrics.CLAIMS.labels(claim.asked.route).inc()
+    hands: Hands
+    if route.effect == "local":
+        exchange.work = LocalWork(layer, route, led)
+        hands = LocalHands(led.begun.tx)
+    else:
+        request = _stored_request(layer, exchange, claim.asked.tenant, body)
+        attempt = Attempt(layer, route, claim, request, led.begun)
+        exchange.work = OutsideWork(attempt, led.flight)
+        hands = OutsideHands(attempt)
+    return Idempotent(hands, tenant=claim.asked.tenant, attempt=claim.attempt, protected=True)
+
+
+def _resume(layer: Layer, exchange: Exchange, route: Route) -> Idempotent:
+    resumed = exchange.resumed
+    assert resumed is not None
+    resumed.is_taken = True
+    claim = resumed.claim
+    attempt = Attempt(layer, route, claim, resumed.request)
+    exchange.work = OutsideWork(attempt, layer.flights.lead(claim.asked))
+    return Idempotent(OutsideHands(attempt), tenant=claim.asked.tenant, attempt=claim.attempt, protected=True)
+
+
+async def _unkeyed(layer: Layer, exchange: Exchange, route: Route, name: str, tenant: str) -> Idempotent:
+    try:
+        return await without_key(layer, exchange, route, name, tenant)
+    except StoreAway:
+        await _refuse(layer, exchange, name)
+
+
+async def _refuse(layer: Layer, exchange: Exchange, name: str) -> NoReturn:
+    metrics.FAIL_CLOSED.labels(name).inc()
+    log.warning("refused: the store of idempotency keys is away", route=name)
+    await _give(exchange, layer.problems.store_unavailable())
+
+
+async def _key(layer: Layer, exchange: Exchange, route: Route, name: str) -> str | None:
+    key = read_key(exchange.key_lines, layer.settings.strict_keys)
+    if isinstance(key, KeyProblem):
+        metrics.MALFORMED.labels(name).inc()
+        await _give(exchange, layer.problems.malformed(key.sentence))
+    if key is None:
+        metrics.MISSING.labels(name, route.key).inc()
+        if route.key == "required":
+            await _give(exchange, layer.problems.missing())
+    return key
+
+
+async def _tenant(layer: Layer, exchange: Exchange) -> str:
+    found = layer.tenant_of(Request(exchange.scope))
+    tenant = await found if inspect.isawaitable(found) else found
+    if not isinstance(tenant, str) or not tenant:
+        raise ConfigurationError(
+            f"The tenant of a request is {tenant!r}. The function given to Idempotency as tenant must return a text, "
+            "and requests that belong to nobody must be refused before their handler starts."
+        )
+    return tenant
+
+
+def _asked(exchange: Exchange, route: Route, name: str, tenant: str, key: str, body: bytes) -> Asked:
+    found = fingerprint(
+        method=exchange.scope["method"],
+        path=exchange.path,
+        query=exchange.query,
+        tenant=tenant,
+        content_type=exchange.header(b"content-type"),
+        body=body,
+    )
+    return Asked(tenant, key_hash(tenant, key), name, route.effect, found.digest, found.version)
+
+
+def _stored_request(layer: Layer, exchange: Exchange, tenant: str, body: bytes) -> StoredRequest:
+    headers = tuple(
+        (name.decode("latin-1"), value.decode("latin-1"))
+        for name, value in exchange.scope["headers"]
+        if name.decode("latin-1") in layer.request_headers
+    )
+    return StoredRequest(exchange.scope["method"], exchange.path, exchange.query, headers, body, tenant)
+
+
+async def _count(layer: Layer, asked: Asked, found: Found) -> None:
+    match found:
+        case Answered():
+            metrics.REPLAYS.labels(asked.route).inc()
+        case InFlight():
+            metrics.CONFLICTS.labels(asked.route).inc()
+        case Gone():
+            metrics.EXPIRED.labels(asked.route).inc()
+        case Mismatch():
+            await layer.mismatches.seen(asked.tenant)
+            log.warning("a key was used for another request", tenant=asked.tenant, route=asked.route)
+
+
+async def _give(exchange: Exchange, answer: Answer) -> NoReturn:
+    await exchange.give(answer)
+    raise Interrupted(answer.status)

@@ -1,0 +1,144 @@
+"""One try at a request with an outside effect: its claim, what it has minted, and how far it has come."""
+
+import asyncio
+from typing import Any, Literal
+from uuid import uuid4
+
+import structlog
+
+from surefoot.idempotency.errors import PhaseMisuse, StoreAway
+from surefoot.idempotency.layer import Layer
+from surefoot.idempotency.lease import Lease
+from surefoot.idempotency.minting import Mint
+from surefoot.idempotency.route import Route
+from surefoot.idempotency.store import Begun
+from surefoot.idempotency.values import Claim, Note, StoredRequest
+
+log = structlog.get_logger("surefoot.idempotency")
+
+Ending = Literal["unknown", "busy", "lost", "away"]
+"""Why a handler was ended: nobody knows what a provider did; it has a call of ours in flight; somebody else has the
+claim; the store does not answer."""
+
+
+class Attempt:
+    def __init__(
+        self, layer: Layer, route: Route, claim: Claim, request: StoredRequest, begun: Begun | None = None
+    ) -> None:
+        self.layer = layer
+        self.route = route
+        self.claim = claim
+        self.mint = Mint(claim.minted)
+        self.ending: Ending | None = None
+        self.notes: list[Note] = []
+        """Lines of the history that the next write takes along."""
+        self.answers: dict[str, Any] = _answers_in(claim)
+        """What calls have answered, as far as it can be kept."""
+        self._request = request
+        self._begun = begun
+        self._was_kept = claim.provider_key is not None
+        self._has_tried = False
+        self._has_called = False
+        self._has_committed = False
+        self._used: set[str] = set()
+        self._under_way: str | None = None
+        self._noting: set[asyncio.Task[None]] = set()
+        self._lease = None if begun is not None else self._leased()
+        self.mint.is_closed = self._was_kept
+
+    @property
+    def has_begun(self) -> bool:
+        """Whether something of it may have happened that cannot be undone, in this attempt or an earlier one."""
+        return self._was_kept or self._has_called or self._has_committed
+
+    @property
+    def is_in_doubt(self) -> bool:
+        """Whether an earlier attempt may have called a provider, and this one has not come as far as that.
+
+        Handlers go through their phases and calls in one order. So whatever this attempt ran itself, and did not find
+        done, is where the earlier one had come to at most."""
+        return self.claim.in_doubt and not self._has_tried
+
+    @property
+    def begun(self) -> Begun | None:
+        """The transaction of the claim, until it is kept."""
+        return self._begun
+
+    def end(self, why: Ending) -> None:
+        self.ending = self.ending or why
+
+    async def keep(self) -> Claim:
+        """Commit the claim, with everything that has to be the same on every attempt."""
+        if self._begun is not None:
+            begun, self._begun = self._begun, None
+            key = self.claim.provider_key or uuid4().hex
+            try:
+                self.claim = await begun.keep(self.mint.kept(), self.mint.resource, key, self._request)
+            except BaseException:
+                await begun.release()
+                raise
+            self.mint.is_closed = True
+            self._lease = self._leased()
+        return self.claim
+
+    async def check_lease(self) -> None:
+        assert self._lease is not None, "the claim is kept before anything is called"
+        await self._lease.check()
+
+    def use(self, name: str) -> None:
+        """Take a name for a phase or a call: each is used once, and one after the other."""
+        if self._under_way is not None:
+            raise PhaseMisuse(
+                f"{name!r} was begun while {self._under_way!r} was under way. Await phases and calls one after the "
+                "other: a resumed request goes through them in the same order."
+            )
+        if name in self._used:
+            raise PhaseMisuse(
+                f"{name!r} was used for two phases or calls of one request. Give each a name of its own: it says what "
+                "is done already when the request is resumed."
+            )
+        self._used.add(name)
+        self._under_way = name
+
+    def used(self) -> None:
+        self._under_way = None
+
+    def trying(self) -> None:
+        """A phase or a call that is not done yet is run now."""
+        self._has_tried = True
+
+    def committed(self) -> None:
+        self._has_committed = True
+        self.notes.clear()
+
+    def calling(self, name: str) -> None:
+        """A provider is about to be called: the history is told while the call runs, not before it."""
+        self._has_called = True
+        self.trying()
+        note = Note("called", {"name": name, "attempt": self.claim.attempt})
+        task = asyncio.create_task(self._note(note))
+        self._noting.add(task)
+        task.add_done_callback(self._noting.discard)
+
+    async def noted(self) -> None:
+        """Wait until the history knows of the calls."""
+        if self._noting:
+            await asyncio.wait(self._noting)
+
+    def close(self) -> None:
+        if self._lease is not None:
+            self._lease.stop()
+
+    def _leased(self) -> Lease:
+        return Lease(self.layer.store, self.claim, self.layer.settings)
+
+    async def _note(self, note: Note) -> None:
+        try:
+            await self.layer.store.note(self.claim, note)
+        except StoreAway:
+            log.warning("a provider's call could not be noted: the store is away", name=note.details["name"])
+
+
+def _answers_in(claim: Claim) -> dict[str, Any]:
+    """What calls had answered when the phases of earlier attempts were committed."""
+    return {name: answer for kept in claim.phases.values() for name, answer in kept.get("calls", {}).items()}

@@ -1,0 +1,188 @@
+"""How a request with an outside effect ends.
+
+Whatever ends it, one of these is written down before anything is sent: the answer; that it is to be gone on with; that
+nobody knows what a provider did. If nothing can be written, the claim's lease runs out, and somebody takes it over.
+"""
+
+from datetime import timedelta
+from typing import assert_never
+
+import structlog
+
+from surefoot.idempotency import metrics
+from surefoot.idempotency.attempt import Attempt
+from surefoot.idempotency.errors import FenceLost, StoreAway
+from surefoot.idempotency.exchange import Response
+from surefoot.idempotency.storing import FIRST_ERROR, Forgotten, Rerun, Stored, fate_of, kept_headers
+from surefoot.idempotency.values import Answer, Answered, Found, InFlight, State, Unknown
+from surefoot.idempotency.waiting import Flight
+from surefoot.telemetry.alerts import Alert
+from surefoot.telemetry.backoff import backoff
+
+log = structlog.get_logger("surefoot.idempotency")
+BUSY_REST_S = 1.0
+
+
+class OutsideWork:
+    def __init__(self, attempt: Attempt, flight: Flight) -> None:
+        self._attempt = attempt
+        self._flight = flight
+        self._layer = attempt.layer
+        self._problems = attempt.layer.problems
+        self._found: Found | None = None
+        """What those who wait for it are given."""
+
+    async def answered(self, response: Response) -> Answer | None:
+        return await self._closed(response, f"It was answered with {response.status}.")
+
+    async def broke(self, error: BaseException) -> Answer | None:
+        if not isinstance(error, Exception):  # cancelled: the process is ending, and the lease runs out
+            await self._leave()
+            return None
+        return await self._closed(None, f"{type(error).__name__} was raised.")
+
+    async def _closed(self, response: Response | None, error: str) -> Answer | None:
+        attempt = self._attempt
+        try:
+            await attempt.noted()
+            if attempt.ending is not None:
+                return await self._ended(error)
+            return await self._settled(response, error)
+        except FenceLost:
+            return await self._look_again()
+        except StoreAway:
+            return self._away()
+        finally:
+            await self._leave()
+
+    async def _leave(self) -> None:
+        self._attempt.close()
+        try:
+            if self._attempt.begun is not None:
+                await self._attempt.begun.release()
+        finally:
+            self._flight.land(self._found)
+
+    # -- the handler came to its end ----------------------------------------------------------------------------------
+
+    async def _settled(self, response: Response | None, error: str) -> Answer | None:
+        attempt = self._attempt
+        if response is None:
+            if attempt.route.on_failure == "replay":
+                return await self._store(self._problems.failed(), "FAILED_TERMINAL")
+            await self._rerun(error)
+            return None
+        if response.is_too_large:  # what it did is done, and would be answered the same the next time
+            return await self._store(self._problems.answer_too_large(attempt.mint.resource), "FAILED_TERMINAL")
+        fate = fate_of(response.status, attempt.route, begun=attempt.has_begun)
+        match fate:
+            case Stored(state):
+                if response.status >= FIRST_ERROR and attempt.is_in_doubt:
+                    return await self._unknown("It was refused before it was known what an earlier attempt had done.")
+                await self._store(Answer(response.status, kept_headers(response.headers), response.body), state)
+            case Forgotten():
+                await self._forget()
+            case Rerun():
+                await self._rerun(error)
+            case _:
+                assert_never(fate)
+        return None
+
+    async def _store(self, answer: Answer, state: State) -> Answer:
+        attempt = self._attempt
+        claim = await attempt.keep()
+        await self._layer.store.complete(claim, answer, state, attempt.notes)
+        self._found = Answered(answer)
+        return answer
+
+    async def _forget(self) -> None:
+        if self._attempt.begun is None:
+            await self._layer.store.forget(self._attempt.claim)
+        # otherwise its transaction is rolled back, and nothing was ever there
+
+    async def _rerun(self, error: str) -> None:
+        attempt = self._attempt
+        # Nothing has happened yet, nothing is pending: whoever asked may ask again, or leave it.
+        rest = self._rest() if attempt.has_begun else None
+        self._found = InFlight(0)
+        await self._fail(error, unknown=attempt.is_in_doubt, rest=rest)
+
+    # -- the handler was ended ----------------------------------------------------------------------------------------
+
+    async def _ended(self, error: str) -> Answer:
+        match self._attempt.ending:
+            case "unknown":
+                return await self._unknown(error)
+            case "busy":
+                await self._fail("The provider had a call of ours in flight.", unknown=True, rest=self._rest())
+                self._found = InFlight(BUSY_REST_S)
+                return self._problems.in_flight(BUSY_REST_S)
+            case "lost":
+                return await self._look_again()
+            case "away" | None:
+                return self._away()
+            case _:
+                assert_never(self._attempt.ending)
+
+    async def _unknown(self, error: str) -> Answer:
+        attempt = self._attempt
+        rest = self._rest()
+        await self._fail(error, unknown=True, rest=rest)
+        metrics.UNKNOWN.labels(attempt.claim.asked.route).inc()
+        self._found = Unknown(attempt.mint.resource, attempt.claim.attempt)
+        return self._problems.outcome_unknown(attempt.mint.resource, rest.total_seconds())
+
+    async def _fail(self, error: str, *, unknown: bool, rest: timedelta | None) -> None:
+        attempt = self._attempt
+        claim = await attempt.keep()
+        exhausted = await self._layer.store.fail(
+            claim,
+            error=error,
+            unknown=unknown,
+            retry_in=rest,
+            most_attempts=attempt.route.attempts,
+            notes=attempt.notes,
+        )
+        if exhausted:
+            await self._say_exhausted(error)
+
+    def _rest(self) -> timedelta:
+        settings = self._layer.settings
+        return backoff(self._attempt.claim.attempt - 1, shortest=settings.retry_first, longest=settings.retry_longest)
+
+    async def _say_exhausted(self, error: str) -> None:
+        claim = self._attempt.claim
+        metrics.EXHAUSTED.labels(claim.asked.route).inc()
+        details = {
+            "tenant": claim.asked.tenant,
+            "route": claim.asked.route,
+            "key_hash": claim.asked.key_hash.hex(),
+            "resource": self._attempt.mint.resource or "",
+            "attempts": str(claim.attempt),
+            "error": error,
+        }
+        await self._layer.alerts.raise_alert(
+            Alert(
+                "idempotency_exhausted",
+                f"A request was tried {claim.attempt} times and is not finished. It goes on slowly; somebody should "
+                "look what the provider did: surefoot idempotency stuck.",
+                details,
+                cause=claim.asked.route,
+            )
+        )
+
+    # -- nothing could be written -------------------------------------------------------------------------------------
+
+    async def _look_again(self) -> Answer:
+        """Somebody else has the claim: their answer, if it is there."""
+        metrics.FENCE_LOST.labels(self._attempt.claim.asked.route).inc()
+        try:
+            found = await self._layer.store.look(self._attempt.claim.asked)
+        except StoreAway:
+            return self._away()
+        self._found = found if isinstance(found, Answered) else None
+        return self._problems.found(found if found is not None else InFlight(0))
+
+    def _away(self) -> Answer:
+        metrics.FAIL_CLOSED.labels(self._attempt.claim.asked.route).inc()
+        return self._problems.store_unavailable()

@@ -1,0 +1,87 @@
+"""The reference app on a real port, in the test's own process, with what a test wants to know of it."""
+
+import asyncio
+import socket
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from typing import Any
+from uuid import uuid4
+
+import httpx
+from starlette.types import ASGIApp
+
+from surefoot.http.server import HttpService
+from surefoot.idempotency import IdempotencySettings, Store
+from tests.idempotency_app import Provider, Works, app_settings, make_app, open_works
+from tests.waiting import eventually
+
+REPLAYED = "x-idempotency-replayed"
+
+
+@dataclass(frozen=True, slots=True)
+class Ground:
+    url: str
+    """Of the database."""
+    app: ASGIApp
+    store: Store
+    settings: IdempotencySettings
+    works: Works
+    client: httpx.AsyncClient
+
+    async def post(self, path: str, key: str | None, **members: Any) -> httpx.Response:
+        members.setdefault("mark", key or "none")
+        headers = {} if key is None else {"Idempotency-Key": key}
+        return await self.client.post(path, json={"amount": 100, **members}, headers=headers)
+
+    async def runs(self, mark: str) -> int:
+        return (await self.works.counted(mark))["runs"]
+
+    async def effects(self, mark: str) -> int:
+        return (await self.works.counted(mark))["effects"]
+
+    async def begun(self, mark: str) -> None:
+        async def has_begun() -> bool:
+            return await self.runs(mark) > 0
+
+        await eventually(has_begun, what=f"the work of {mark} begins")
+
+
+def new_key() -> str:
+    return uuid4().hex
+
+
+@asynccontextmanager
+async def served(app: ASGIApp) -> AsyncIterator[httpx.AsyncClient]:
+    """A client for the app, over a real port."""
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        listener.listen(512)
+        service = HttpService(app, listener)
+        serving = asyncio.create_task(service.run())
+        base_url = f"http://127.0.0.1:{listener.getsockname()[1]}"
+        limits = httpx.Limits(max_connections=256, max_keepalive_connections=256)
+        headers = {"Authorization": "Bearer one"}
+        try:
+            async with httpx.AsyncClient(
+                base_url=base_url, headers=headers, limits=limits, timeout=30, trust_env=False
+            ) as client:
+                yield client
+        finally:
+            service.stop()
+            await serving
+
+
+@asynccontextmanager
+async def ground(
+    url: str, *, provider: Provider | None = None, pool_size: int = 8, **changes: Any
+) -> AsyncIterator[Ground]:
+    settings = app_settings(**changes)
+    store = Store(url, settings, pool_size=pool_size)
+    async with open_works(url, provider) as works:
+        app = make_app(store, settings, works)
+        try:
+            async with served(app) as client:
+                yield Ground(url, app, store, settings, works, client)
+        finally:
+            await store.close()
