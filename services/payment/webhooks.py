@@ -26,6 +26,7 @@ from services.payment.payment_events import Body, Foreign, PaymentEvent, Unreada
 from services.payment.payment_events_book import Outcome, take
 from services.payment.webhook_settings import WebhookSettings
 from surefoot.errors import words_of
+from surefoot.testing.failpoints import failpoint
 from surefoot.webhooks import Rejected, verify
 
 log = structlog.get_logger("surefoot.payment_webhooks")
@@ -102,6 +103,7 @@ async def _taken(engine: AsyncEngine, event: PaymentEvent, after: After | None) 
         async with AsyncSession(engine) as session, session.begin():
             await session.execute(_LIMITS)
             outcome = await take(session, event, after=after)
+        await failpoint("payment_webhook.committed")
     except (SQLAlchemyError, OSError) as error:
         log.error("a webhook failed", event_id=event.event_id, gateway=event.gateway, error=words_of(error))
         headers = {"Retry-After": str(RETRY_AFTER_S)}
