@@ -23,6 +23,7 @@ OWN = [
     EntryPoint("tail", "surefoot.commands.tail:tail", GROUP),
     EntryPoint("topics", "surefoot.commands.topics:app", GROUP),
     EntryPoint("schemas", "surefoot.commands.schemas:app", GROUP),
+    EntryPoint("idempotency", "surefoot.commands.idempotency:app", GROUP),
 ]
 EXIT_FAILED = 2
 EXIT_INTERRUPTED = 130

@@ -1,0 +1,132 @@
+"""`surefoot idempotency show|list|stuck|verify`: what became of requests that were made under a key.
+
+It reads, and changes nothing. Exit codes: 0 well, 1 the history is not whole, 2 it could not be done.
+"""
+
+import re
+from collections.abc import Awaitable, Callable
+from dataclasses import asdict
+from typing import Annotated, TypeVar
+
+import typer
+
+from surefoot.commands.idempotency_shown import as_json, console, json_of, print_line, print_shown
+from surefoot.commands.operating import operate
+from surefoot.commands.options import Database, Schema
+from surefoot.commands.running import run
+from surefoot.database.schema import DEFAULT_SCHEMA
+from surefoot.errors import ConfigurationError
+from surefoot.idempotency.fingerprint import key_hash
+from surefoot.idempotency.key import KeyProblem, read_key
+from surefoot.idempotency.looking import STATES, KeyLine, Looking, Shown
+
+app = typer.Typer(
+    no_args_is_help=True,
+    help="Requests under an Idempotency-Key: what became of one, which are stuck, and whether the history is whole.",
+)
+AsJson = Annotated[bool, typer.Option("--json", help="Print JSON, for programs.")]
+Limit = Annotated[int, typer.Option(min=1, max=10_000, help="Most lines to show.")]
+T = TypeVar("T")
+_HASH = re.compile(r"[0-9a-fA-F]{64}", re.ASCII)
+
+
+@app.command()
+def show(
+    key: Annotated[
+        str,
+        typer.Argument(
+            metavar="KEY",
+            help="The Idempotency-Key, with --tenant; or its hash, as the list shows it.",
+            show_default=False,
+        ),
+    ],
+    tenant: Annotated[str | None, typer.Option(help="Whose key it is.", show_default=False)] = None,
+    answer: Annotated[bool, typer.Option("--answer", help="Print the stored answer too, with its body.")] = False,
+    json: AsJson = False,
+    database: Database = None,
+    schema: Schema = DEFAULT_SCHEMA,
+) -> None:
+    """Show one key: how far its request has got, what was minted, its calls of the provider, and what has happened."""
+    wanted = _hash(key, tenant)
+
+    async def work(looking: Looking) -> Shown | None:
+        return await looking.show(wanted, answer=answer)
+
+    found = run(_with(database, schema, work))
+    if found is None:
+        whose = "" if tenant is None else f" of {tenant!r}"
+        raise ConfigurationError(
+            f"Nothing is known of this key{whose}: it was never used here, or it is long forgotten. "
+            "`surefoot idempotency list` shows those there are."
+        )
+    if json:
+        as_json(json_of(found))
+    else:
+        print_shown(found, asked_for_answer=answer)
+
+
+@app.command("list")
+def list_(
+    tenant: Annotated[str | None, typer.Option(help="Only this tenant's.", show_default=False)] = None,
+    state: Annotated[
+        str | None, typer.Option(help=f"Only those in this state: {', '.join(STATES)}.", show_default=False)
+    ] = None,
+    route: Annotated[
+        str | None, typer.Option(help="Only of this route: 'POST /v1/charges'.", show_default=False)
+    ] = None,
+    limit: Limit = 50,
+    json: AsJson = False,
+    database: Database = None,
+    schema: Schema = DEFAULT_SCHEMA,
+) -> None:
+    """List keys, newest first: the route, the tenant, and how far each has got."""
+    wanted = None if state is None else state.upper().replace("-", "_")
+    if wanted is not None and wanted not in STATES:
+        raise ConfigurationError(f"{state!r} is not a state. Choose one of {', '.join(STATES)}.")
+
+    async def work(looking: Looking) -> list[KeyLine]:
+        return await looking.keys(tenant=tenant, state=wanted, route=route, limit=limit)
+
+    narrowed = any(option is not None for option in (tenant, state, route))
+    _print(run(_with(database, schema, work)), limit, json, "No key fits." if narrowed else "There is no key yet.")
+
+
+@app.command()
+def stuck(limit: Limit = 50, json: AsJson = False, database: Database = None, schema: Schema = DEFAULT_SCHEMA) -> None:
+    """List requests that nobody has finished in time, and those whose outcome nobody knows; oldest first."""
+
+    async def work(looking: Looking) -> list[KeyLine]:
+        return await looking.stuck(limit=limit)
+
+    _print(run(_with(database, schema, work)), limit, json, "Nothing is stuck.")
+
+
+def _print(lines: list[KeyLine], limit: int, json: bool, none: str) -> None:
+    if json:
+        as_json([asdict(line) for line in lines])
+        return
+    for line in lines:
+        print_line(line)
+    if not lines:
+        console.print(none)
+    elif len(lines) == limit:
+        console.print(f"There may be more: these are the first {limit} (see --limit).")
+
+
+def _hash(key: str, tenant: str | None) -> bytes:
+    if tenant is None:
+        if _HASH.fullmatch(key):
+            return bytes.fromhex(key)
+        raise ConfigurationError(
+            "Say whose key it is, with --tenant; or give its hash, 64 hexadecimal digits, as `surefoot idempotency "
+            "list` shows it."
+        )
+    found = read_key([key.encode("utf-8", "surrogateescape")], strict=False)
+    if isinstance(found, KeyProblem):
+        raise ConfigurationError(f"{key!r} cannot be a key. {found.sentence}")
+    assert found is not None, "there was a line"
+    return key_hash(tenant, found)
+
+
+async def _with(database: str | None, schema: str, work: Callable[[Looking], Awaitable[T]]) -> T:
+    return await operate(Looking, work, database=database, schema=schema, name="surefoot idempotency")
