@@ -6,7 +6,7 @@ from typing import Any, Protocol, TypeVar
 from surefoot.idempotency.attempt import Attempt
 from surefoot.idempotency.errors import PhaseMisuse
 from surefoot.idempotency.minting import Mint, Minted
-from surefoot.idempotency.phases import Answers, run_call, run_phase
+from surefoot.idempotency.phases import Answers, key_of_call, run_call, run_phase
 from surefoot.idempotency.store import Tx
 
 T = TypeVar("T")
@@ -25,6 +25,8 @@ class Hands(Protocol):
     async def call(
         self, name: str, function: Callable[..., Awaitable[Any]], args: tuple[Any, ...], answers: Answers
     ) -> Any: ...
+
+    async def provider_key(self, name: str) -> str: ...
 
 
 class Idempotent:
@@ -65,6 +67,11 @@ class Idempotent:
         result: T = await self._hands.call(name, function, args, answers)
         return result
 
+    async def provider_key(self, name: str) -> str:
+        """The key that the call of this name is made under, to be written down beside the work. The claim is kept by
+        this: mint everything before it."""
+        return await self._hands.provider_key(name)
+
 
 class LocalHands:
     """One transaction, given by the claim."""
@@ -79,6 +86,9 @@ class LocalHands:
     async def call(
         self, name: str, function: Callable[..., Awaitable[Any]], args: tuple[Any, ...], answers: Answers
     ) -> Any:
+        raise _only_outside("call", name)
+
+    async def provider_key(self, name: str) -> str:
         raise _only_outside("call", name)
 
 
@@ -103,6 +113,9 @@ class OutsideHands:
         self, name: str, function: Callable[..., Awaitable[Any]], args: tuple[Any, ...], answers: Answers
     ) -> Any:
         return await run_call(self._attempt, name, function, args, answers)
+
+    async def provider_key(self, name: str) -> str:
+        return await key_of_call(self._attempt, name)
 
 
 def _only_outside(what: str, name: str) -> PhaseMisuse:

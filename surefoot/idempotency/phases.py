@@ -8,7 +8,7 @@ from typing import Any
 from surefoot.idempotency.attempt import Attempt
 from surefoot.idempotency.errors import FenceLost, OutcomeUnknown, PhaseMisuse, ProviderBusy, StoreAway
 from surefoot.idempotency.results import Shape, shape_of
-from surefoot.idempotency.values import Note
+from surefoot.idempotency.values import Claim, Note
 from surefoot.testing.failpoints import failpoint
 
 Answers = tuple[type[Exception], ...]
@@ -54,7 +54,7 @@ async def run_call(
             return shape.read(attempt.answers[name])
         claim = await attempt.keep()
         await attempt.check_lease()
-        value = await _called(attempt, name, function, args, f"{claim.provider_key}:{name}", answers)
+        value = await _called(attempt, name, function, args, _key(claim, name), answers)
         return value if shape is None else _kept(attempt, name, shape, value)
     except FenceLost:
         attempt.end("lost")
@@ -64,6 +64,21 @@ async def run_call(
         raise
     finally:
         attempt.used()
+
+
+async def key_of_call(attempt: Attempt, name: str) -> str:
+    try:
+        return _key(await attempt.keep(), name)
+    except FenceLost:
+        attempt.end("lost")
+        raise
+    except StoreAway:
+        attempt.end("away")
+        raise
+
+
+def _key(claim: Claim, name: str) -> str:
+    return f"{claim.provider_key}:{name}"
 
 
 async def _called(

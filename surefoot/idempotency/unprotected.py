@@ -88,7 +88,10 @@ class _OutsideHands:
         self, name: str, function: Callable[..., Awaitable[Any]], args: tuple[Any, ...], answers: Answers
     ) -> Any:
         async with asyncio.timeout(self._layer.settings.call_timeout.total_seconds()):
-            return await function(*args, key=f"{self._provider_key}:{name}")
+            return await function(*args, key=await self.provider_key(name))
+
+    async def provider_key(self, name: str) -> str:
+        return f"{self._provider_key}:{name}"
 
 
 class _HandsWithoutStore(_OutsideHands):
