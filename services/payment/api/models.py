@@ -48,7 +48,8 @@ Held = Annotated[Money, WithJsonSchema(_money_schema(0, None))]
 """Told: as much as there is."""
 Change = Annotated[Money, WithJsonSchema(_money_schema(-(2**53) + 1, None))]
 Text = Annotated[str, Field(min_length=1, max_length=200), AfterValidator(_printable)]
-AccountName = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9_-]{0,62}$")]
+ACCOUNT_NAME = r"^[A-Za-z0-9][A-Za-z0-9_-]{0,62}$"
+AccountName = Annotated[str, Field(pattern=ACCOUNT_NAME)]
 
 
 class Asked(BaseModel):

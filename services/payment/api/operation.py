@@ -40,6 +40,13 @@ WRITE_PROBLEMS = described(
         503: "A database or the provider is away: ask again with the same key (Retry-After).",
     }
 )
+OPEN_PROBLEMS = READ_PROBLEMS | described(
+    {
+        409: "The account is there already, in another currency.",
+        413: "The body is too large.",
+        415: "The body is not JSON.",
+    }
+)
 OUTSIDE_PROBLEMS = described(
     {
         402: "The provider declined. No money was taken.",
