@@ -199,13 +199,16 @@ class Statements:
                 WHERE c.key_hash = d.key_hash AND c.closed_at IS NULL),
             {self._noted("done", "$8", "$9")}
             SELECT fence FROM done"""
-        # $7: so many attempts are enough; then it is left to people.
+        # $6 null: there is nothing to go on with by ourselves, so nothing is pending. $7: so many attempts are enough.
         self.fail = f"""
             WITH done AS (
                 UPDATE {self.keys} k SET state = 'FAILED_RETRY', lease_until = NULL, error = $4::text,
-                    outcome_unknown = outcome_unknown OR $5::bool,
-                    due_at = CASE WHEN attempts < $7::int THEN now() + $6::interval END
-                WHERE {MINE} RETURNING key_hash, tenant, fence, attempts >= $7::int AS is_exhausted),
+                    outcome_unknown = outcome_unknown OR $5::bool, due_at = now() + $6::interval
+                WHERE {MINE}
+                RETURNING key_hash, tenant, fence, attempts >= $7::int AS is_exhausted, outcome_unknown),
+            closed AS (
+                UPDATE {self.calls} c SET closed_at = now() FROM done d
+                WHERE c.key_hash = d.key_hash AND $6::interval IS NULL AND NOT d.outcome_unknown),
             {self._noted("done", "$8", "$9", unless="n.what = 'exhausted' AND NOT s.is_exhausted")}
             SELECT is_exhausted FROM done"""
         self.forget = f"""
