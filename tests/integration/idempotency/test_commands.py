@@ -46,7 +46,7 @@ async def pay(store: Store, wanted: Asked, answer: Answer = CREATED) -> None:
     await store.complete(claim, answer, "COMPLETED" if answer.status < 400 else "FAILED_TERMINAL")
 
 
-# -- show ---------------------------------------------------------------------------------------------------------------
+# -- show --------------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("given", [KEY, f'"{KEY}"'])
@@ -174,7 +174,7 @@ async def test_a_database_that_is_away_or_not_given_is_said_in_a_sentence() -> N
     assert_says(await surefoot("idempotency", "list"), "No database was given")
 
 
-# -- list and stuck -----------------------------------------------------------------------------------------------------
+# -- list and stuck ----------------------------------------------------------------------------------------------------
 
 
 async def test_keys_are_listed_newest_first_and_filtered(
