@@ -72,10 +72,10 @@ def _claimed(layer: Layer, exchange: Exchange, route: Route, led: Led, body: byt
 def _resume(layer: Layer, exchange: Exchange, route: Route) -> Idempotent:
     resumed = exchange.resumed
     assert resumed is not None
-    resumed.is_taken = True
     claim = resumed.claim
+    resumed.flight = layer.flights.lead(claim.asked)
     attempt = Attempt(layer, route, claim, resumed.request)
-    exchange.work = OutsideWork(attempt, layer.flights.lead(claim.asked))
+    exchange.work = OutsideWork(attempt, resumed.flight)
     return Idempotent(OutsideHands(attempt), tenant=claim.asked.tenant, attempt=claim.attempt, protected=True)
 
 
@@ -133,7 +133,9 @@ def _stored_request(layer: Layer, exchange: Exchange, tenant: str, body: bytes) 
         for name, value in exchange.scope["headers"]
         if name.decode("latin-1") in layer.request_headers
     )
-    return StoredRequest(exchange.scope["method"], exchange.path, exchange.query, headers, body, tenant)
+    # Without where the app is mounted: it is made again against the app itself.
+    path = exchange.path.removeprefix(exchange.scope.get("root_path", ""))
+    return StoredRequest(exchange.scope["method"], path, exchange.query, headers, body, tenant)
 
 
 async def _count(layer: Layer, asked: Asked, found: Found) -> None:

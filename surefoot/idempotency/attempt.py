@@ -12,7 +12,7 @@ from surefoot.idempotency.lease import Lease
 from surefoot.idempotency.minting import Mint
 from surefoot.idempotency.route import Route
 from surefoot.idempotency.store import Begun
-from surefoot.idempotency.values import Claim, Note, StoredRequest
+from surefoot.idempotency.values import Answer, Claim, Note, State, StoredRequest
 
 log = structlog.get_logger("surefoot.idempotency")
 
@@ -64,6 +64,11 @@ class Attempt:
         """The transaction of the claim, until it is kept."""
         return self._begun
 
+    @property
+    def is_untouched(self) -> bool:
+        """Whether this is the first attempt, and nothing of it is committed: it can end in one transaction."""
+        return self._begun is not None and self.claim.attempt == 1
+
     def end(self, why: Ending) -> None:
         self.ending = self.ending or why
 
@@ -80,6 +85,15 @@ class Attempt:
             self.mint.is_closed = True
             self._lease = self._leased()
         return self.claim
+
+    async def finish(self, answer: Answer, state: State) -> None:
+        """End an untouched one: claim and answer in one transaction, as on a local route."""
+        assert self._begun is not None
+        begun, self._begun = self._begun, None
+        try:
+            await begun.finish(answer, state)
+        finally:
+            await begun.release()
 
     async def check_lease(self) -> None:
         assert self._lease is not None, "the claim is kept before anything is called"

@@ -17,6 +17,7 @@ from starlette.types import Message, Receive, Scope, Send
 from surefoot.idempotency.layer import Layer
 from surefoot.idempotency.storing import sent_headers
 from surefoot.idempotency.values import Answer, Claim, StoredRequest
+from surefoot.idempotency.waiting import Flight
 from surefoot.testing.failpoints import failpoint
 
 log = structlog.get_logger("surefoot.idempotency")
@@ -56,8 +57,8 @@ class Resumed:
 
     claim: Claim
     request: StoredRequest
-    is_taken: bool = False
-    """Whether the handler was reached: if not, the claim is still with whoever made the request."""
+    flight: Flight | None = None
+    """Set when the handler is reached: until then, the claim is still with whoever makes the request."""
 
 
 class Exchange:

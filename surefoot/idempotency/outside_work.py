@@ -13,10 +13,10 @@ from surefoot.idempotency import metrics
 from surefoot.idempotency.attempt import Attempt
 from surefoot.idempotency.errors import FenceLost, StoreAway
 from surefoot.idempotency.exchange import Response
+from surefoot.idempotency.exhausting import say_exhausted
 from surefoot.idempotency.storing import FIRST_ERROR, Forgotten, Rerun, Stored, fate_of, kept_headers
 from surefoot.idempotency.values import Answer, Answered, Found, InFlight, State, Unknown
 from surefoot.idempotency.waiting import Flight
-from surefoot.telemetry.alerts import Alert
 from surefoot.telemetry.backoff import backoff
 
 log = structlog.get_logger("surefoot.idempotency")
@@ -90,8 +90,10 @@ class OutsideWork:
 
     async def _store(self, answer: Answer, state: State) -> Answer:
         attempt = self._attempt
-        claim = await attempt.keep()
-        await self._layer.store.complete(claim, answer, state, attempt.notes)
+        if attempt.is_untouched:
+            await attempt.finish(answer, state)
+        else:
+            await self._layer.store.complete(await attempt.keep(), answer, state, attempt.notes)
         self._found = Answered(answer)
         return answer
 
@@ -102,10 +104,13 @@ class OutsideWork:
 
     async def _rerun(self, error: str) -> None:
         attempt = self._attempt
-        # Nothing has happened yet, nothing is pending: whoever asked may ask again, or leave it.
-        rest = self._rest() if attempt.has_begun else None
         self._found = InFlight(0)
-        await self._fail(error, unknown=attempt.is_in_doubt, rest=rest)
+        if attempt.is_untouched:
+            await attempt.finish(self._problems.failed(), "FAILED_RETRY")
+        elif attempt.has_begun or attempt.begun is None:
+            await self._fail(error, unknown=attempt.is_in_doubt, rest=self._rest())
+        # Otherwise its transaction is rolled back, and it is left as the attempt before has left it: nothing has
+        # happened, nothing is pending, and whoever asked may ask again.
 
     # -- the handler was ended ----------------------------------------------------------------------------------------
 
@@ -144,32 +149,14 @@ class OutsideWork:
             notes=attempt.notes,
         )
         if exhausted:
-            await self._say_exhausted(error)
+            await say_exhausted(self._layer.alerts, claim, error, attempt.mint.resource)
 
     def _rest(self) -> timedelta:
-        settings = self._layer.settings
-        return backoff(self._attempt.claim.attempt - 1, shortest=settings.retry_first, longest=settings.retry_longest)
-
-    async def _say_exhausted(self, error: str) -> None:
-        claim = self._attempt.claim
-        metrics.EXHAUSTED.labels(claim.asked.route).inc()
-        details = {
-            "tenant": claim.asked.tenant,
-            "route": claim.asked.route,
-            "key_hash": claim.asked.key_hash.hex(),
-            "resource": self._attempt.mint.resource or "",
-            "attempts": str(claim.attempt),
-            "error": error,
-        }
-        await self._layer.alerts.raise_alert(
-            Alert(
-                "idempotency_exhausted",
-                f"A request was tried {claim.attempt} times and is not finished. It goes on slowly; somebody should "
-                "look what the provider did: surefoot idempotency stuck.",
-                details,
-                cause=claim.asked.route,
-            )
-        )
+        """How long the completer leaves it alone; longest when people have been told, for it must end some day."""
+        settings, attempt = self._layer.settings, self._attempt.claim.attempt
+        if attempt >= self._attempt.route.attempts:
+            return settings.retry_longest
+        return backoff(attempt - 1, shortest=settings.retry_first, longest=settings.retry_longest)
 
     # -- nothing could be written -------------------------------------------------------------------------------------
 
