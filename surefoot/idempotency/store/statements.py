@@ -149,7 +149,8 @@ class Statements:
                 fingerprint_version, request FROM taken"""
 
     def _local(self) -> None:
-        # $4: as in keep. Claim and answer are one row that is written once, at the end.
+        # $4: as in keep. Claim and answer are one row that is written once, at the end. An answer that comes after its
+        # time, because earlier attempts had failed, is given again for as long as any other.
         self.finish = f"""
             WITH done AS (
                 INSERT INTO {self.keys} AS k (key_hash, fence, created_at, tenant, route, effect, state, fingerprint,
@@ -157,7 +158,9 @@ class Statements:
                     gone_until)
                 SELECT $1::bytea, $2::bigint, $3::timestamptz, $5::text, $6::text, $7::text, $8::text::{self.state},
                     $9::bytea, $10::smallint, $11::int, $12::text, $13::text, $14::smallint, $15::text::json,
-                    $16::bytea, clock_timestamp(), $3::timestamptz + $17::interval, $3::timestamptz + $18::interval
+                    $16::bytea, clock_timestamp(), since + $17::interval, since + $18::interval
+                FROM (SELECT CASE WHEN $8::text <> 'FAILED_RETRY' AND $3::timestamptz + $17::interval <= now()
+                    THEN now() ELSE $3::timestamptz END AS since) AS windows
                 WHERE {OURS}
                 ON CONFLICT (key_hash) DO UPDATE SET {WRITTEN_OVER}
                 WHERE k.fence = $4::bigint AND k.state <> 'IN_FLIGHT'
