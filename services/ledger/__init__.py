@@ -3,18 +3,19 @@
 from services.ledger import Done, Ledger, Move, Refused, make
 """
 
-from services.ledger.account_statement import Line, statement_of
+from services.ledger.account import open_account
+from services.ledger.account_statement import statement_of
 from services.ledger.ledger import Ledger
 from services.ledger.move import Move
 from services.ledger.moves import make
 from services.ledger.outcome import (
     AccountFrozen,
+    Contended,
     Done,
     InvalidMove,
     InvalidName,
     OperationReused,
     Outcome,
-    Reason,
     Refused,
     UnknownAccount,
 )
@@ -22,18 +23,18 @@ from services.ledger.patience import make_patiently
 
 __all__ = [
     "AccountFrozen",
+    "Contended",
     "Done",
     "InvalidMove",
     "InvalidName",
     "Ledger",
-    "Line",
     "Move",
     "OperationReused",
     "Outcome",
-    "Reason",
     "Refused",
     "UnknownAccount",
     "make",
     "make_patiently",
+    "open_account",
     "statement_of",
 ]

@@ -13,6 +13,7 @@ from sqlalchemy import text
 from sqlalchemy.ext.asyncio import AsyncEngine
 
 from services.ledger import statements
+from services.ledger.account import open_account
 from services.ledger.account_statement import MOST_LINES, Line, statement_of
 from services.ledger.move import ACCOUNT, Move, check_account, check_name
 from services.ledger.moves import execute, make
@@ -20,7 +21,6 @@ from services.ledger.outcome import Outcome, UnknownAccount
 from services.ledger.patience import PATIENCE, Patience
 from services.ledger.statement import Statement
 from surefoot.events import Money
-from surefoot.events.money import CurrencyMismatch
 
 LOCK_TIMEOUT = timedelta(seconds=2)
 """Longer than the database takes to find a deadlock (1 s): that is a CONFLICT, and is over at once for one of both."""
@@ -54,15 +54,8 @@ class Ledger:
 
     async def open(self, account_id: str, currency: str, *, cap: Money | None = None) -> None:
         """Open an account with nothing in it. Opening it again changes nothing."""
-        check_account(account_id)
-        if cap is not None and cap.currency != currency:
-            raise CurrencyMismatch(f"An account in {currency} cannot have a cap of {cap}.")
-        Money.minor(0, currency)  # refuses what is no currency
-        opening = statements.open_account(account_id, currency, None if cap is None else cap.minor_units)
         async with self._engine.begin() as tx:
-            known = (await execute(tx, opening)).one()
-        if known.currency != currency:
-            raise CurrencyMismatch(f"The account {account_id} is there already, in {known.currency}.")
+            await open_account(tx, account_id, currency, cap=cap)
 
     async def balance(self, account_id: str) -> Money:
         check_name(ACCOUNT, account_id)

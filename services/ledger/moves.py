@@ -3,19 +3,30 @@
     outcome = await make(session, Move("order-7:pay", "wallet-1", "shop", Money(Decimal("19.99"), "EUR")))
 
 Who comes second with the same operation id waits for the first one's commit, changes nothing, and gets the first one's
-outcome. Errors of the database are raised, and `reason_of` says what they mean: the transaction is to be tried again as
-a whole then. (`make_patiently` does so with the move alone, in a savepoint.)
+outcome. If the database lets somebody else go first, `Contended` is raised: the transaction is to be tried again as a
+whole then. (`make_patiently` does so with the move alone, in a savepoint.) Every refusal is counted by its reason.
 """
 
 from functools import lru_cache
 from typing import Any
 
 from sqlalchemy import CursorResult, Row, TextClause, text
+from sqlalchemy.exc import DBAPIError
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncSession
 
 from services.ledger import statements
+from services.ledger.metrics import REFUSED
 from services.ledger.move import Move
-from services.ledger.outcome import AccountFrozen, Done, OperationReused, Outcome, Refused, UnknownAccount
+from services.ledger.outcome import (
+    AccountFrozen,
+    Contended,
+    Done,
+    OperationReused,
+    Outcome,
+    Refused,
+    UnknownAccount,
+    reason_of,
+)
 from services.ledger.statement import Statement
 from surefoot.events import Money
 from surefoot.events.money import CurrencyMismatch
@@ -34,10 +45,18 @@ async def execute(tx: Executor, statement: Statement) -> CursorResult[Any]:
 
 async def make(tx: Executor, move: Move) -> Outcome:
     """Make the move, or say why not, within the transaction that `tx` is in."""
-    row = (await execute(tx, statements.move(move))).one()
+    try:
+        row = (await execute(tx, statements.move(move))).one()
+    except DBAPIError as error:
+        reason = reason_of(error)
+        if reason is None:
+            raise
+        REFUSED.labels(reason).inc()
+        raise Contended(reason) from error
     if row.outcome == "DONE":
         return Done(Money.minor(row.balance, move.amount.currency))
     if row.outcome is not None:
+        REFUSED.labels(row.outcome).inc()
         return Refused(row.outcome)
     first = (await execute(tx, statements.first_outcome(move))).one_or_none()
     if first is None:

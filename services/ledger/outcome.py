@@ -51,6 +51,15 @@ class AccountFrozen(SurefootError):
     """The account is frozen: nothing is changed until it is released."""
 
 
+class Contended(SurefootError):
+    """Somebody else was first, or too many came at once. Nothing was moved, and the transaction has failed: try it
+    again as a whole."""
+
+    def __init__(self, reason: Reason) -> None:
+        super().__init__(f"Nothing was moved ({reason}): try the transaction again as a whole.")
+        self.reason: Reason = reason
+
+
 class InvalidName(SurefootError):
     """No account can have this name, and no operation this id."""
 

@@ -1,7 +1,6 @@
 """Trying again what lost against somebody else: after 50, 100 and 200 ms, plus a jitter of up to as much.
 
-CONFLICT and THROTTLED are tried again, INSUFFICIENT and CAP_EXCEEDED are answers. Every refusal is counted by its
-reason, those of attempts that were followed by another one included.
+CONFLICT and THROTTLED are tried again, INSUFFICIENT and CAP_EXCEEDED are answers. Each attempt that lost is counted.
 """
 
 import asyncio
@@ -12,7 +11,7 @@ from datetime import timedelta
 
 from services.ledger.metrics import REFUSED
 from services.ledger.moves import Executor, Move, make
-from services.ledger.outcome import Outcome, Refused, reason_of
+from services.ledger.outcome import Contended, Outcome, Refused, reason_of
 from surefoot.consumer import Retry
 
 # A rest is between half and all of what Retry doubles: 50 to 100 ms, 100 to 200 ms, 200 to 400 ms.
@@ -32,8 +31,6 @@ class Patience:
         failures = 0
         while True:
             outcome = await _typed(once)
-            if isinstance(outcome, Refused):
-                REFUSED.labels(outcome.reason).inc()
             if not isinstance(outcome, Refused) or not outcome.is_retriable:
                 return outcome
             failures += 1
@@ -62,8 +59,11 @@ async def make_patiently(tx: Executor, move: Move, patience: Patience = PATIENCE
 async def _typed(once: Callable[[], Awaitable[Outcome]]) -> Outcome:
     try:
         return await once()
-    except Exception as error:
+    except Contended as lost:
+        return Refused(lost.reason)
+    except Exception as error:  # before the move or after it: no connection was free, or the commit was refused
         reason = reason_of(error)
         if reason is None:
             raise
+        REFUSED.labels(reason).inc()
         return Refused(reason)

@@ -66,11 +66,12 @@ FROM ledger.operations AS operation
 LEFT JOIN ledger.entries AS entry ON entry.operation_id = operation.operation_id AND entry.account_id = :shown
 WHERE operation.operation_id = :operation_id
 """
+# It looks first: a conflict with a row that somebody is just changing would wait for them.
 _OPEN = """
 INSERT INTO ledger.accounts (account_id, kind, currency, balance, cap)
-VALUES (:account_id, 'inside', :currency, 0, :cap)
-ON CONFLICT (account_id) DO UPDATE SET account_id = excluded.account_id
-RETURNING currency
+SELECT CAST(:account_id AS text), 'inside', CAST(:currency AS text), 0, CAST(:cap AS bigint)
+WHERE NOT EXISTS (SELECT FROM ledger.accounts WHERE account_id = CAST(:account_id AS text))
+ON CONFLICT (account_id) DO NOTHING
 """
 _BALANCE = """
 SELECT account.currency, coalesce(account.balance, (

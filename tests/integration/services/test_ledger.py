@@ -3,11 +3,25 @@
 import asyncio
 from collections.abc import AsyncIterator
 from decimal import Decimal
+from typing import get_args
 
 import asyncpg
 import pytest
+from prometheus_client import REGISTRY
+from sqlalchemy.ext.asyncio import AsyncSession
 
-from services.ledger import AccountFrozen, Done, Ledger, OperationReused, Refused, UnknownAccount
+from services.ledger import (
+    AccountFrozen,
+    Done,
+    Ledger,
+    Move,
+    OperationReused,
+    Refused,
+    UnknownAccount,
+    make,
+    open_account,
+)
+from services.ledger.outcome import Reason
 from services.ledger.patience import Patience
 from surefoot.consumer import Retry
 from surefoot.events import Money
@@ -97,6 +111,7 @@ async def test_unknown_frozen_and_foreign_accounts_are_errors_and_leave_the_id_f
     assert await ledger.debit("wallet", eur("1.00"), operation_id="a") == Done(eur("99.00"))
 
 
+@pytest.mark.slow
 async def test_many_at_once_never_go_below_nothing_nor_above_the_cap(ledger: Ledger, empty_database_url: str) -> None:
     async def writer(number: int) -> list[object]:
         return [
@@ -201,3 +216,37 @@ async def test_a_lock_that_is_not_to_be_had_is_throttling(ledger: Ledger, connec
         await connection.execute("SELECT FROM ledger.accounts WHERE account_id = 'wallet' FOR UPDATE")
         assert await ledger.debit("wallet", eur("1.00"), operation_id="a") == Refused("THROTTLED")
     assert await ledger.debit("wallet", eur("1.00"), operation_id="a") == Done(eur("99.00"))
+
+
+async def test_every_refusal_is_counted_by_its_reason_and_the_first_outcome_told_again_is_not(
+    ledger: Ledger, connection: asyncpg.Connection
+) -> None:
+    before = counted()
+    for _ in range(2):
+        await ledger.debit("wallet", eur("100.01"), operation_id="much")
+    await ledger.credit("shop", eur("150.01"), operation_id="more")
+    await failing(ledger, connection, 2, "40P01")
+    await ledger.debit("wallet", eur("1.00"), operation_id="a")
+    assert {reason: now - before[reason] for reason, now in counted().items()} == {
+        "INSUFFICIENT": 1,
+        "CAP_EXCEEDED": 1,
+        "CONFLICT": 2,
+        "THROTTLED": 0,
+    }
+
+
+async def test_opening_an_account_again_waits_for_nobody_who_uses_it(ledger: Ledger) -> None:
+    async with AsyncSession(ledger._engine) as session:
+        await make(session, Move("a", "wallet", None, eur("1.00")))
+        await ledger.open("wallet", "EUR")
+        with pytest.raises(CurrencyMismatch, match="is there already, in EUR"):
+            await ledger.open("wallet", "USD")
+        await open_account(session, "new", "EUR")
+        await make(session, Move("b", "wallet", "new", eur("1.00")))
+        await session.commit()
+    assert await ledger.balance("new") == eur("1.00")
+
+
+def counted() -> dict[str, float]:
+    name = "surefoot_ledger_refused_total"
+    return {reason: REGISTRY.get_sample_value(name, {"reason": reason}) or 0 for reason in get_args(Reason)}

@@ -7,7 +7,8 @@ import asyncpg
 import pytest
 from sqlalchemy.ext.asyncio import AsyncSession
 
-from services.ledger import Done, InvalidName, Ledger, Line, Move, Refused, UnknownAccount, make, statement_of
+from services.ledger import Done, InvalidName, Ledger, Move, Refused, UnknownAccount, make, statement_of
+from services.ledger.account_statement import Line
 from surefoot.events import Money
 from surefoot.events.money import MAX_MINOR_UNITS
 from tests.integration.services.ledger_ground import eur, ledger_on, said, violations

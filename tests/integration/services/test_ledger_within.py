@@ -6,11 +6,9 @@ from datetime import timedelta
 
 import pytest
 from sqlalchemy import text
-from sqlalchemy.exc import DBAPIError
 from sqlalchemy.ext.asyncio import AsyncSession
 
-from services.ledger import Done, Ledger, Move, Refused, make, make_patiently
-from services.ledger.outcome import reason_of
+from services.ledger import Contended, Done, Ledger, Move, Refused, make, make_patiently
 from services.ledger.patience import Patience
 from surefoot.consumer import Retry
 from tests.integration.services.ledger_ground import eur, ledger_on, somebody_waits, violations
@@ -104,6 +102,6 @@ async def test_two_transactions_of_several_moves_that_deadlock_are_a_conflict_fo
         waiting = asyncio.create_task(make(one, Move("1b", "b", None, eur("1.00"))))
         await somebody_waits(empty_database_url)
         results = await asyncio.gather(waiting, make(two, Move("2a", "a", None, eur("1.00"))), return_exceptions=True)
-        (lost,) = (result for result in results if isinstance(result, DBAPIError))
-        assert reason_of(lost) == "CONFLICT"
+        (lost,) = (result for result in results if isinstance(result, Contended))
+        assert lost.reason == "CONFLICT"
     assert await violations(empty_database_url) == set()
