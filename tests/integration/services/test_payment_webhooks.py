@@ -14,6 +14,7 @@ from sqlalchemy.ext.asyncio import AsyncSession
 
 from schemas.charge import ChargeNews
 from services.payment.charge_states import Contradicted, Late, Moved, News, apply_kept, move_forward
+from surefoot.errors import SurefootError
 from surefoot.events import Money
 from surefoot.testing import failpoints
 from tests.integration.services.webhook_ground import (
@@ -293,7 +294,7 @@ async def test_what_belongs_to_a_step_is_done_by_whoever_makes_it_and_with_it_or
     async def after(session: AsyncSession, moved: Moved) -> None:
         noted.append(f"{moved.charge.charge_id} {moved.charge.status}")
         if len(noted) == 1:
-            raise OSError("the first time it fails")
+            raise SurefootError("The first time it fails.")
 
     async with webhook_ground(database_url, after=after) as ground:
         await ground.charge("ch-1")
