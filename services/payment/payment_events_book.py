@@ -41,11 +41,10 @@ _CHARGES = text("""
     WHERE gateway = :gateway AND (gateway_txn_id = :txn OR charge_id = :charge_id)
 """)
 _KEPT = text("""
-    SELECT event.* FROM payments.payment_events AS event
-    JOIN payments.charges AS charge
-      ON charge.gateway = event.gateway
-     AND (charge.charge_id = event.charge_id OR charge.gateway_txn_id = event.gateway_txn_id)
-    WHERE charge.charge_id = :charge_id AND event.state = 'UNMATCHED'
+    SELECT event.* FROM payments.charges AS charge
+    JOIN payments.payment_events AS event
+      ON event.charge_id = charge.charge_id OR event.gateway_txn_id = charge.gateway_txn_id
+    WHERE charge.charge_id = :charge_id AND event.gateway = charge.gateway AND event.state = 'UNMATCHED'
     ORDER BY event.happened_at, event.received_at, event.event_id
 """)
 

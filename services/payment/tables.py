@@ -131,6 +131,8 @@ payment_events = Table(
     PrimaryKeyConstraint("gateway", "event_id"),
     UniqueConstraint("gateway_txn_id", "kind", "given_back", name="payment_events_news"),
     CheckConstraint("state IN ('UNMATCHED', 'APPLIED', 'LATE', 'CONTRADICTED')", name="payment_events_state"),
-    Index("payment_events_unmatched", "charge_id", postgresql_where=text("state = 'UNMATCHED'")),
+    # Those kept may be many, if the gateway speaks of charges that are not ours: each is found by a name of its own.
+    Index("payment_events_unmatched_charge", "charge_id", postgresql_where=text("state = 'UNMATCHED'")),
+    Index("payment_events_unmatched_txn", "gateway_txn_id", postgresql_where=text("state = 'UNMATCHED'")),
     comment="UNMATCHED: kept until its charge appears. LATE: the charge was as far already. CONTRADICTED: for people.",
 )

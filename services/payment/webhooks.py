@@ -25,7 +25,7 @@ from services.payment.charge_step import After
 from services.payment.payment_events import Body, Foreign, PaymentEvent, Unreadable, event_of
 from services.payment.payment_events_book import Outcome, take
 from services.payment.webhook_settings import WebhookSettings
-from surefoot.errors import words_of
+from surefoot.errors import SurefootError, words_of
 from surefoot.testing.failpoints import failpoint
 from surefoot.webhooks import Rejected, verify
 
@@ -104,7 +104,7 @@ async def _taken(engine: AsyncEngine, event: PaymentEvent, after: After | None) 
             await session.execute(_LIMITS)
             outcome = await take(session, event, after=after)
         await failpoint("payment_webhook.committed")
-    except (SQLAlchemyError, OSError) as error:
+    except (SQLAlchemyError, OSError, SurefootError) as error:  # the last: what `after` could not do
         log.error("a webhook failed", event_id=event.event_id, gateway=event.gateway, error=words_of(error))
         headers = {"Retry-After": str(RETRY_AFTER_S)}
         return answer(HTTPStatus.SERVICE_UNAVAILABLE, "failed", _FAILED, headers=headers)
