@@ -11,7 +11,7 @@ and never an exception.
 """
 
 from surefoot.webhooks.schemes import Scheme, keys_of, sign
-from surefoot.webhooks.verifying import TOLERANCE, Verified, verify
 from surefoot.webhooks.values import Reason, Rejected
+from surefoot.webhooks.verifying import TOLERANCE, Verified, verify
 
 __all__ = ["TOLERANCE", "Reason", "Rejected", "Scheme", "Verified", "keys_of", "sign", "verify"]
