@@ -24,11 +24,13 @@ from fastapi import FastAPI, HTTPException, Request, Response
 from fastapi.responses import JSONResponse
 from pydantic import BaseModel, ConfigDict, SecretStr
 from sqlalchemy import text
-from starlette.types import ASGIApp, Receive, Scope, Send
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from surefoot.database.connection import Pool
 from surefoot.http.server import HttpService
 from surefoot.idempotency import (
+    Completer,
+    Housekeeping,
     Idempotency,
     IdempotencySettings,
     Idempotent,
@@ -211,6 +213,27 @@ class Door:
         await self._app(scope, receive, send)
 
 
+class Quiet:
+    """Errors that have been answered stay here: uvicorn would close the connection of whoever got the answer."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        is_over = False
+
+        async def watched(message: Message) -> None:
+            nonlocal is_over
+            await send(message)
+            is_over = message["type"] == "http.response.body" and not message.get("more_body", False)
+
+        try:
+            await self._app(scope, receive, watched)
+        except Exception:
+            if not is_over:
+                raise
+
+
 def _is_json(request: Request) -> bool:
     return request.headers.get("content-type", "").partition(";")[0].strip().lower() == "application/json"
 
@@ -326,13 +349,21 @@ async def serve(url: str, listener: socket.socket, *, pool_size: int, completer:
     settings = app_settings()
     store = Store(url, settings, pool_size=pool_size)
     async with open_works(url) as works:
-        service = HttpService(make_app(store, settings, works), listener)
+        app = make_app(store, settings, works)
+        service = HttpService(Quiet(app), listener)
+        stop = asyncio.Event()
         loop = asyncio.get_running_loop()
         for number in (signal.SIGTERM, signal.SIGINT):
             loop.add_signal_handler(number, service.stop)
+        background = [Housekeeping(store, settings).run(stop)]
+        if completer:
+            background.append(Completer(app, store, settings).run(stop))
+        tasks = [asyncio.create_task(one) for one in background]
         try:
             await service.run()
         finally:
+            stop.set()
+            await asyncio.gather(*tasks)
             await store.close()
 
 

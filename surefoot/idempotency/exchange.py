@@ -15,7 +15,7 @@ from starlette.exceptions import HTTPException
 from starlette.types import Message, Receive, Scope, Send
 
 from surefoot.idempotency.layer import Layer
-from surefoot.idempotency.storing import sent_headers
+from surefoot.idempotency.storing import sent_headers, with_length
 from surefoot.idempotency.values import Answer, Claim, StoredRequest
 from surefoot.idempotency.waiting import Flight
 from surefoot.testing.failpoints import failpoint
@@ -191,16 +191,17 @@ class Exchange:
     async def _answered(self, work: Work) -> None:
         assert self._start is not None, "a body comes after a start"
         self._is_answered = True
-        headers = tuple((bytes(name), bytes(value)) for name, value in self._start.get("headers", ()))
+        given = tuple((bytes(name), bytes(value)) for name, value in self._start.get("headers", ()))
         too_large = self._parts_size > self._largest_body
-        response = Response(self._start["status"], headers, b"".join(self._parts), too_large)
+        response = Response(self._start["status"], given, b"".join(self._parts), too_large)
         try:
             answer = await work.answered(response)
         except Exception:  # an error of the handler's that shows at the commit, perhaps; whoever logs errors sees it
             await self.give(self.layer.problems.failed())
             raise
         if answer is None:
-            await self._sent(response.status, _with_length(response), response.body)
+            headers = with_length(response.status, response.headers, response.body)
+            await self._sent(response.status, headers, response.body)
         else:
             await self.give(answer)
 
@@ -231,14 +232,6 @@ def resumed_tenant(scope: Scope) -> str | None:
     For the app's authentication, which finds no credentials in such a request: they are not stored."""
     resumed = scope.get(SCOPE_KEY)
     return resumed.request.tenant if isinstance(resumed, Resumed) else None
-
-
-def _with_length(response: Response) -> list[tuple[bytes, bytes]]:
-    headers = list(response.headers)
-    has_body = response.status >= 200 and response.status not in (204, 304)
-    if has_body and not any(name.lower() in (b"content-length", b"transfer-encoding") for name, _ in headers):
-        headers.append((b"content-length", str(len(response.body)).encode()))
-    return headers
 
 
 async def _nowhere(message: Message) -> None:

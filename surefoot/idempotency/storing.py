@@ -11,6 +11,7 @@ from surefoot.idempotency.values import Answer, State
 
 UNSTORED_STATUSES = frozenset({401, 403, 408, 413, 415, 421, 425, 429})
 """They speak of the moment, not of the request: the same request may well be answered otherwise a little later."""
+BODILESS_STATUSES = frozenset({204, 304})
 FIRST_ERROR = 400
 FIRST_FAILURE = 500
 
@@ -27,7 +28,7 @@ _HOP_BY_HOP = frozenset(
         "upgrade",
     }
 )
-_OF_THE_MOMENT = frozenset({"content-length", "date", "server", "set-cookie", "traceparent", "tracestate"})
+_OF_THE_MOMENT = frozenset({"date", "server", "set-cookie", "traceparent", "tracestate"})
 _UNSTORED_HEADERS = _HOP_BY_HOP | _OF_THE_MOMENT
 
 
@@ -78,11 +79,21 @@ def kept_headers(headers: Iterable[tuple[bytes, bytes]]) -> tuple[tuple[str, str
 
 
 def sent_headers(answer: Answer) -> list[tuple[bytes, bytes]]:
-    """As they go to the server, with the length of the body unless the status has none."""
-    headers = [(name.lower().encode("latin-1"), value.encode("latin-1")) for name, value in answer.headers]
-    if answer.status >= 200 and answer.status not in (204, 304):
-        headers.append((b"content-length", str(len(answer.body)).encode()))
-    return headers
+    """As they go to the server. The length of the body is where the app had it, and is what it is."""
+    return with_length(
+        answer.status,
+        [(name.lower().encode("latin-1"), value.encode("latin-1")) for name, value in answer.headers],
+        answer.body,
+    )
+
+
+def with_length(status: int, headers: Iterable[tuple[bytes, bytes]], body: bytes) -> list[tuple[bytes, bytes]]:
+    """The headers with the length of the body, unless the status has none."""
+    length = (b"content-length", str(len(body)).encode())
+    if status in BODILESS_STATUSES:
+        return [header for header in headers if header[0].lower() != b"content-length"]
+    placed = [length if header[0].lower() == b"content-length" else header for header in headers]
+    return placed if length in placed else [*placed, length]
 
 
 def _named_by_connection(headers: Iterable[tuple[str, str]]) -> frozenset[str]:

@@ -13,7 +13,7 @@ from starlette.types import ASGIApp
 
 from surefoot.http.server import HttpService
 from surefoot.idempotency import IdempotencySettings, Store
-from tests.idempotency_app import Provider, Works, app_settings, make_app, open_works
+from tests.idempotency_app import Provider, Quiet, Works, app_settings, make_app, open_works
 from tests.waiting import eventually
 
 REPLAYED = "x-idempotency-replayed"
@@ -81,7 +81,7 @@ async def ground(
     async with open_works(url, provider) as works:
         app = make_app(store, settings, works)
         try:
-            async with served(app) as client:
+            async with served(Quiet(app)) as client:
                 yield Ground(url, app, store, settings, works, client)
         finally:
             await store.close()
