@@ -54,6 +54,13 @@ async def a_quote_in_a_quoted_key_is_escaped(server: Server) -> None:
 
 
 @case
+async def parameters_of_a_quoted_key_are_not_part_of_it(server: Server) -> None:
+    asked = ask()
+    first = expect_first(await server.send(asked))
+    expect_again(first, await server.send(asked.but(key=f'"{asked.key!s}";sent=2')))
+
+
+@case
 async def large_and_small_letters_make_different_keys(server: Server) -> None:
     small = ask().but(key="a" + new_key())
     assert isinstance(small.key, str)

@@ -45,13 +45,13 @@ async def of_twenty_outside_requests_at_once_one_works(server: Server) -> None:
 
 @case
 async def requests_with_different_keys_do_not_wait_for_each_other(server: Server) -> None:
-    asks = [ask(delay_ms=300) for _ in range(8)]
+    asks = [ask(delay_ms=800) for _ in range(8)]
     loop = asyncio.get_running_loop()
     begun = loop.time()
     replies = await server.together(asks)
     took = loop.time() - begun
     expect(all(reply.status == 201 for reply in replies), f"answered were {[reply.status for reply in replies]}")
-    expect(took < 8 * 0.3, f"eight requests of 0.3 s took {took:.1f} s: one after another")
+    expect(took < 8 * 0.8, f"eight requests of 0.8 s took {took:.1f} s: one after another")
 
 
 @case
