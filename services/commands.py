@@ -12,6 +12,7 @@ from rich.markup import escape
 from consumers.settings import ConsumerSettings
 from services.checks import contradictions
 from services.doors import front_doors
+from services.payment.api.command import payments
 from services.provider.command import provider
 from services.roster import CONSUMERS
 from services.runtime import ServicesRuntime
@@ -92,6 +93,7 @@ def doors(
 
 
 app.command("provider")(provider)
+app.command("payments")(payments)
 
 
 @app.command()

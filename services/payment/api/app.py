@@ -3,7 +3,7 @@
 From outside to inside: the door, the bound on bodies, the idempotency layer, the routes.
 """
 
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from http import HTTPStatus
@@ -18,19 +18,23 @@ from starlette.requests import Request
 from services.body_limit import MOST_BYTES, TOO_LARGE
 from services.payment.api.access import Access
 from services.payment.api.accounts import account_routes
+from services.payment.api.bookkeeping import book
 from services.payment.api.charges import charge_routes
 from services.payment.api.door import Door, tenant_in
 from services.payment.api.problems import answer, answer_with_problems
 from services.payment.api.refunds import refund_routes
 from services.payment.api.transfers import transfer_routes
 from services.payment.gateway import Gateway
+from services.payment.webhook_settings import WebhookSettings
+from services.payment.webhooks import webhook_router
 from surefoot.database.connection import sqlalchemy_url
 from surefoot.http.body_limit import BodyLimit
 from surefoot.idempotency import Idempotency, IdempotencySettings, Store, resumed_tenant
+from surefoot.telemetry.alerts import Alerts
 
 OPENED = ("/webhooks/", "/problems/", "/openapi.json", "/docs", "/healthz")
 """Beginnings of paths that need no API key: they guard themselves, or tell nothing of anybody."""
-READING_CONNECTIONS = 8
+CONNECTIONS = 8
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,11 +46,16 @@ class Parts:
     idempotency: IdempotencySettings
     access: Access
     gateway: Gateway
+    webhooks: WebhookSettings | None = None
+    """None: the provider sends none."""
+    alerts: Alerts | None = None
 
 
-def api(parts: Parts, *, more: Sequence[APIRouter] = ()) -> FastAPI:
+def api(parts: Parts) -> FastAPI:
     """The application. The store is opened, and closed, by whoever runs it."""
-    engine = reading_engine(parts.url)
+    url = sqlalchemy_url(parts.url)
+    # For what only reads, and for webhooks. Parameters stay out of errors, and so out of the log.
+    engine = create_async_engine(url, pool_size=CONNECTIONS, hide_parameters=True)
 
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
@@ -61,12 +70,11 @@ def api(parts: Parts, *, more: Sequence[APIRouter] = ()) -> FastAPI:
         redoc_url=None,
         redirect_slashes=False,
     )
-    routers = (charge_routes(parts.gateway, engine), refund_routes(parts.gateway, engine), transfer_routes())
-    for router in (*routers, account_routes(engine), _health(engine), *more):
+    for router in _routers(parts, engine):
         app.include_router(router)
     answer_with_problems(app)
     # The last one is the outermost.
-    app.add_middleware(Idempotency, store=parts.store, tenant=_tenant, settings=parts.idempotency)
+    app.add_middleware(Idempotency, store=parts.store, tenant=_tenant, settings=parts.idempotency, alerts=parts.alerts)
     refusal = answer(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, "too_large", TOO_LARGE)
     app.add_middleware(BodyLimit, refusal=refusal, most_bytes=MOST_BYTES)
     app.add_middleware(Door, access=parts.access, opened=OPENED, resumed=resumed_tenant)
@@ -74,9 +82,17 @@ def api(parts: Parts, *, more: Sequence[APIRouter] = ()) -> FastAPI:
     return app
 
 
-def reading_engine(url: str) -> AsyncEngine:
-    """For what only reads, and for webhooks. Parameters stay out of errors, and so out of the log."""
-    return create_async_engine(sqlalchemy_url(url), pool_size=READING_CONNECTIONS, hide_parameters=True)
+def _routers(parts: Parts, engine: AsyncEngine) -> list[APIRouter]:
+    routers = [
+        charge_routes(parts.gateway, engine),
+        refund_routes(parts.gateway, engine),
+        transfer_routes(),
+        account_routes(engine),
+        _health(engine),
+    ]
+    if parts.webhooks is not None:
+        routers.append(webhook_router(engine, parts.webhooks, after=book))
+    return routers
 
 
 def _tenant(request: Request) -> str:
