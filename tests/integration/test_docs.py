@@ -47,6 +47,7 @@ METRICS = [
     ROOT / "orchestrator" / "metrics.py",
     ROOT / "dlq" / "metrics.py",
     ROOT / "dlq" / "http" / "metrics.py",
+    ROOT / "services" / "ledger" / "metrics.py",
     ROOT / "surefoot" / "telemetry" / "alerts.py",
 ]
 FIRST_PAGE = ROOT / "docs" / "first-event.md"
