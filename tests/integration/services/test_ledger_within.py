@@ -105,3 +105,14 @@ async def test_two_transactions_of_several_moves_that_deadlock_are_a_conflict_fo
         (lost,) = (result for result in results if isinstance(result, Contended))
         assert lost.reason == "CONFLICT"
     assert await violations(empty_database_url) == set()
+
+
+async def test_a_stricter_isolation_level_turns_a_change_in_between_into_a_conflict(ledger: Ledger) -> None:
+    async with AsyncSession(ledger._engine) as session:
+        await session.connection(execution_options={"isolation_level": "REPEATABLE READ"})
+        await session.execute(text("SELECT balance FROM ledger.accounts"))
+        await ledger.transfer("b", "a", eur("1.00"), operation_id="in between")
+        with pytest.raises(Contended) as lost:
+            await make(session, Move("mine", "a", "b", eur("1.00")))
+        assert lost.value.reason == "CONFLICT"
+    assert await ledger.transfer("a", "b", eur("1.00"), operation_id="mine") == Done(eur("100.00"))
