@@ -41,8 +41,9 @@ def time() -> Time:
 @pytest.fixture
 def connect(time: Time) -> Callable[..., Client]:
     def made(url: str, **more: Any) -> Client:
-        patience = more.pop("patience", Patience(attempts=5, base=timedelta(seconds=1), longest=timedelta(seconds=10)))
-        return Client(url, patience=patience, sleep=time.sleep, chance=lambda: 1.0, clock=lambda: time.now, **more)
+        more.setdefault("patience", Patience(attempts=5, base=timedelta(seconds=1), longest=timedelta(seconds=10)))
+        more.setdefault("transport", httpx.AsyncHTTPTransport())  # past any proxy that the environment names
+        return Client(url, sleep=time.sleep, chance=lambda: 1.0, clock=lambda: time.now, **more)
 
     return made
 
@@ -224,13 +225,12 @@ async def test_silence_ends_with_the_timeout_and_is_tried_again(connect: Connect
     assert answer.attempts == 2
 
 
-async def test_an_attempt_is_not_longer_than_the_time_that_is_left(time: Time) -> None:
+async def test_an_attempt_is_not_longer_than_the_time_that_is_left() -> None:
     patience = Patience(within=timedelta(milliseconds=100))
-    async with scripted(Silence()) as server, Client(server.url, patience=patience, sleep=time.sleep) as client:
-        with pytest.raises(GaveUp, match="it ended with TimeoutError"):
+    direct = httpx.AsyncHTTPTransport()
+    async with scripted(Silence()) as server, Client(server.url, patience=patience, transport=direct) as client:
+        with pytest.raises(GaveUp, match="was sent once and it ended with TimeoutError"):
             await client.post("/v1/charges", json={})
-
-    assert time.slept == []
 
 
 async def test_a_cancelled_call_is_not_tried_again(connect: Connect) -> None:
