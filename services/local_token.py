@@ -20,12 +20,12 @@ _IS_USABLE = """
 async def local_token(url: str, directory: Path) -> Path:
     """Where it is. One that the database does not know, or no longer takes, is replaced."""
     path = directory / NAME
-    if not await _is_usable(url, _kept(path)):
-        _write(path, await _made(url))
+    if not await _is_usable(url, kept(path)):
+        write_private(path, await _made(url))
     return path
 
 
-def _kept(path: Path) -> str:
+def kept(path: Path) -> str:
     try:
         return path.read_text().strip()
     except (OSError, UnicodeDecodeError):
@@ -61,8 +61,8 @@ async def _made(url: str) -> str:
     return said.decode().strip()
 
 
-def _write(path: Path, token: str) -> None:
+def write_private(path: Path, text: str) -> None:
     """Nobody else can read it, not for a moment."""
     path.unlink(missing_ok=True)
     with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as file:
-        file.write(token + "\n")
+        file.write(text + "\n")

@@ -9,6 +9,7 @@ await platform.stop_all()
 
 import asyncio
 import socket
+from collections.abc import Mapping
 from pathlib import Path
 
 from schemas import catalogue
@@ -60,6 +61,11 @@ class Platform:
         """Run the dead-letter service, too. It lets nobody in without a token: make one before it is started."""
         log = ("--kafka", self._kafka) if self._kafka else ()
         self.commands["dlq"] = ("dlq", "serve", "--port", str(port), "--database", self.url, *log)
+
+    def serve_payments(self, port: int, environment: Mapping[str, str]) -> None:
+        """Run the payments API, too. `environment`: whom it lets in, and what it encrypts with."""
+        self.commands["payments"] = ("services", "payments", "--port", str(port), "--database", self.url)
+        self._environment.update(environment)
 
     async def prepare(self) -> None:
         """Tables and topics. Doing it again changes nothing."""

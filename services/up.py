@@ -14,6 +14,7 @@ from rich.console import Console
 from services.buyers.buyers import Buyers
 from services.buyers.wishes import stock
 from services.children import Child
+from services.local_payments import local_payments
 from services.local_token import local_token
 from services.platform import Platform
 from surefoot.commands.listening import listening
@@ -27,6 +28,10 @@ RESTART_PAUSE_S = 1.0
 ENVIRONMENT = {"SUREFOOT_CONSUMER_CONCURRENCY": "2"}
 HOST = "127.0.0.1"
 EXIT_NOT_UP = 2
+CHARGE = (
+    'curl $PAYMENTS/v1/charges -H "Authorization: Bearer $PAYMENTS_KEY" -H "Idempotency-Key: $(uuidgen)" '
+    """--json '{"amount": {"minor_units": 1999, "currency": "EUR"}}'"""
+)
 
 
 class NotUp(SurefootError):
@@ -40,15 +45,25 @@ class Port:
     remedy: str
 
 
+@dataclass(frozen=True, slots=True)
+class Kept:
+    """Files that whoever runs it alone can read."""
+
+    token: Path
+    payments_key: Path
+
+
 def up(
     directory: Annotated[Path, typer.Option(help="Where the embedded database is kept.")] = Path(".surefoot"),
     relays: Annotated[int, typer.Option(min=1, max=8, help="How many relays to run.")] = 1,
     port: Annotated[int, typer.Option(min=1, max=65534, help="Where the shop's front doors are served.")] = 8000,
     sagas_port: Annotated[int, typer.Option(min=1, max=65534, help="Where the sagas are served.")] = 8080,
     dlq_port: Annotated[int, typer.Option(min=1, max=65534, help="Where the dead letters are served.")] = 8090,
+    payments_port: Annotated[int, typer.Option(min=1, max=65534, help="Where payments are taken.")] = 8070,
 ) -> None:
     """Run the platform on an embedded PostgreSQL until Ctrl-C: relay, orchestrator, dead-letter service, the reference
-    services and their front doors, a simulated payment provider. What is in it is still there the next time.
+    services and their front doors, the payments API, a simulated payment provider. What is in it is still there the
+    next time.
 
     Exit codes: 0 stopped, 2 a port is taken, or the database or a process cannot be started.
     """
@@ -56,6 +71,7 @@ def up(
         "doors": Port(port, "The shop's front doors cannot be opened", "Choose another port with --port."),
         "sagas": Port(sagas_port, "The sagas cannot be served", "Choose another port with --sagas-port."),
         "dlq": Port(dlq_port, "The dead letters cannot be served", "Choose another port with --dlq-port."),
+        "payments": Port(payments_port, "Payments cannot be served", "Choose another port with --payments-port."),
     }
     refused: list[str] = []
     try:
@@ -91,7 +107,9 @@ async def _serve(url: str, directory: Path, relays: int, ports: Mapping[str, Por
     platform.commands["doors"] = ("services", "doors", "--port", str(ports["doors"].number), *where)
     platform.commands["sagas"] = ("saga", "serve", "--port", str(ports["sagas"].number), *where)
     platform.serve_dead_letters(ports["dlq"].number)
-    _say(url, directory, await local_token(url, directory), ports)
+    payments = local_payments(directory)
+    platform.serve_payments(ports["payments"].number, payments.environment)
+    _say(url, directory, Kept(await local_token(url, directory), payments.key), ports)
     provider = Port(
         platform.provider_port, "The provider cannot be served", "Start again: another port is chosen then."
     )
@@ -115,19 +133,23 @@ async def _open_shop(platform: Platform) -> None:
         await buyers.close()
 
 
-def _say(url: str, directory: Path, token: Path, ports: Mapping[str, Port]) -> None:
+def _say(url: str, directory: Path, kept: Kept, ports: Mapping[str, Port]) -> None:
     dlq = f"http://{HOST}:{ports['dlq'].number}"
     console.print("[bold green]Surefoot is up.[/] Ctrl-C stops it.\n")
     console.print(f"  database     {url}", markup=False)
     console.print(f"  the shop     http://{HOST}:{ports['doors'].number}/checkout/sessions", markup=False)
     console.print(f"  its sagas    http://{HOST}:{ports['sagas'].number}/sagas (and /docs)", markup=False)
     console.print(f"  dead letters {dlq}/admin/dlq/groups", markup=False)
+    payments = f"http://{HOST}:{ports['payments'].number}"
+    console.print(f"  payments     {payments}/v1/charges (and /docs)", markup=False)
     console.print(f"  logs         {directory}/*.log", markup=False)
     console.print("\nIn another terminal:\n")
     console.print(f"  export SUREFOOT_DATABASE='{url}'", markup=False)
-    console.print(f"  export SUREFOOT_DLQ_URL={dlq} SUREFOOT_DLQ_TOKEN=$(cat '{token}')", markup=False)
+    console.print(f"  export SUREFOOT_DLQ_URL={dlq} SUREFOOT_DLQ_TOKEN=$(cat '{kept.token}')", markup=False)
+    console.print(f"  export PAYMENTS={payments} PAYMENTS_KEY=$(cat '{kept.payments_key}')", markup=False)
     console.print("  surefoot doctor\n  surefoot saga list\n  surefoot tail order.events", markup=False)
     console.print("  surefoot dlq groups", markup=False)
+    console.print(f"  {CHARGE}", markup=False)
     console.print("  surefoot outbox list\n  surefoot services check", markup=False)
 
 

@@ -7,10 +7,12 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
 from uuid import uuid4
 
+import httpx
 import psycopg
 import pytest
 
@@ -27,11 +29,21 @@ class Up:
     port: int
     sagas_port: int
     dlq_port: int
+    payments_port: int
     family: str = field(default_factory=lambda: uuid4().hex)
     process: subprocess.Popen[str] | None = None
 
+    @property
+    def ports(self) -> dict[str, int]:
+        return {
+            "--port": self.port,
+            "--sagas-port": self.sagas_port,
+            "--dlq-port": self.dlq_port,
+            "--payments-port": self.payments_port,
+        }
+
     def start(self) -> subprocess.Popen[str]:
-        ports = ("--port", str(self.port), "--sagas-port", str(self.sagas_port), "--dlq-port", str(self.dlq_port))
+        ports = [f"{option}={port}" for option, port in self.ports.items()]
         self.process = subprocess.Popen(
             [sys.executable, "-m", "surefoot", "up", "--directory", str(self.directory), *ports],
             stdout=subprocess.PIPE,
@@ -80,8 +92,9 @@ class Up:
 def up(tmp_path: Path) -> Iterator[Up]:
     for parent in (tmp_path, tmp_path.parent, tmp_path.parent.parent):
         parent.chmod(0o755)  # the server does not run as root, and has to get in
-    with listener() as one, listener() as other, listener() as third:
-        up = Up(tmp_path / "data", *(taken.getsockname()[1] for taken in (one, other, third)))
+    with ExitStack() as taken:
+        ports = [taken.enter_context(listener()).getsockname()[1] for _ in range(4)]
+    up = Up(tmp_path / "data", *ports)
     yield up
     up.kill_all()
 
@@ -143,9 +156,36 @@ def test_the_dead_letters_are_served_to_whoever_has_the_token_that_was_made(up: 
     assert token.read_text() == kept
 
 
-@pytest.mark.parametrize("option", ["--port", "--sagas-port", "--dlq-port"])
+def test_a_payment_is_taken_with_the_key_that_was_made_and_is_published(up: Up) -> None:
+    up.start()
+    lines = up.said_until("surefoot outbox list")
+    (said,) = [line.strip() for line in lines if "PAYMENTS_KEY=" in line]
+    key = up.directory / "payments.key"
+    assert said == f"export PAYMENTS=http://127.0.0.1:{up.payments_port} PAYMENTS_KEY=$(cat '{key}')"
+    for name in ("payments.key", "payments.secret"):
+        assert (up.directory / name).stat().st_mode & 0o777 == 0o600
+        assert (up.directory / name).read_text().strip() not in "".join(lines)
+    wait_for(up.payments_port)
+    answer = httpx.post(
+        f"http://127.0.0.1:{up.payments_port}/v1/charges",
+        json={"amount": {"minor_units": 1999, "currency": "EUR"}},
+        headers={"Authorization": f"Bearer {key.read_text().strip()}", "Idempotency-Key": uuid4().hex},
+        timeout=30,
+        trust_env=False,
+    )
+    assert (answer.status_code, answer.json()["status"]) == (201, "CAPTURED"), answer.text
+    url = next(line.split()[1] for line in lines if line.strip().startswith("database"))
+    with psycopg.connect(url, autocommit=True) as connection:
+        ends = time.monotonic() + ENDS_WITHIN_S
+        published = "SELECT status::text FROM surefoot.outbox_events WHERE event_type = 'charge.captured'"
+        while connection.execute(published).fetchone() != ("PUBLISHED",):
+            assert time.monotonic() < ends, "the relay has not published it"
+            time.sleep(0.05)  # nobody tells us: look again
+
+
+@pytest.mark.parametrize("option", ["--port", "--sagas-port", "--dlq-port", "--payments-port"])
 def test_a_port_that_is_taken_is_told_before_anything_is_started(up: Up, option: str) -> None:
-    port = {"--port": up.port, "--sagas-port": up.sagas_port, "--dlq-port": up.dlq_port}[option]
+    port = up.ports[option]
     with listener(port):
         up.start()
         code, said = up.ended()
