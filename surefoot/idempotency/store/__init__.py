@@ -2,8 +2,10 @@
 
 from surefoot.idempotency.store.begun import Begun
 from surefoot.idempotency.store.phase import PhaseUnit
+from surefoot.idempotency.store.seals import Verified
+from surefoot.idempotency.store.standing import Standing
 from surefoot.idempotency.store.store import Store
 from surefoot.idempotency.store.transaction import Tx
 from surefoot.idempotency.store.unclaimed import Unclaimed
 
-__all__ = ["Begun", "PhaseUnit", "Store", "Tx", "Unclaimed"]
+__all__ = ["Begun", "PhaseUnit", "Standing", "Store", "Tx", "Unclaimed", "Verified"]

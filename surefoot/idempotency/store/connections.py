@@ -113,12 +113,12 @@ class Connections:
             return held
 
     @asynccontextmanager
-    async def driver(self) -> AsyncIterator[Connection]:
-        """A plain connection, for single statements: each is a transaction of its own."""
+    async def driver(self, timeout_s: float | None = ANSWER_S) -> AsyncIterator[Connection]:
+        """A plain connection. A single statement is a transaction of its own."""
         held = await self.take()
         try:
             with self.answering():
-                async with asyncio.timeout(ANSWER_S):
+                async with asyncio.timeout(timeout_s):
                     yield held.driver
         except BaseException:
             await held.connection.invalidate()  # SQLAlchemy has not seen what went wrong, and would use it again

@@ -26,6 +26,10 @@ from surefoot.idempotency.store.deciding import Again, First, TakeOver, behind_l
 from surefoot.idempotency.store.encryption import Encryption
 from surefoot.idempotency.store.history import json_text, lines
 from surefoot.idempotency.store.phase import PhaseUnit, phase
+from surefoot.idempotency.store.reaping import Reaping
+from surefoot.idempotency.store.sealing import Sealing
+from surefoot.idempotency.store.seals import Verified
+from surefoot.idempotency.store.standing import Standing, standing
 from surefoot.idempotency.store.statements import BEGIN, Statements, begin, lock_number
 from surefoot.idempotency.store.transaction import OpenTransaction, opened
 from surefoot.idempotency.store.unclaimed import Unclaimed
@@ -56,6 +60,8 @@ class Store:
         self._outbox = Outbox(schema)
         self._connections = Connections(url, name=name, size=pool_size, longest=settings.longest_lease, wait_s=wait_s)
         owner = f"{socket.gethostname()[:24]}-{os.getpid()}-{secrets.token_hex(3)}"
+        self._reaping = Reaping(self._connections, self._sql)
+        self._sealing = Sealing(self._connections, self._sql, longest=settings.longest_lease)
         self._means = Means(self._sql, Encryption(settings.secrets), owner, settings.lease)
 
     async def open(self) -> None:
@@ -87,10 +93,10 @@ class Store:
         except BaseException:
             await transaction.end()
             raise
-        if isinstance(found, Mismatch):
-            self._connections.later(self._refused(transaction, asked))
-        elif not isinstance(found, Begun):
+        if not isinstance(found, Begun):
             transaction.end_later()
+        if isinstance(found, Mismatch):
+            self._connections.later(self._refused(asked))
         return found
 
     async def _begun(self, transaction: OpenTransaction, asked: Asked, route: Route) -> Begun | Found:
@@ -127,15 +133,13 @@ class Store:
         decision = behind_lock(decision, had=row["had"], lease_s=self._settings.lease.total_seconds())
         return None if isinstance(decision, First | Again | TakeOver) else decision
 
-    async def _refused(self, transaction: OpenTransaction, asked: Asked) -> None:
+    async def _refused(self, asked: Asked) -> None:
         """That somebody used the key for another request is worth a line; nobody waits for it."""
         try:
-            await transaction.fetchrow(self._sql.note, asked.key_hash, asked.tenant, 0, "refused", REFUSED, 0)
-            await transaction.commit()
+            async with self._connections.driver() as driver:
+                await driver.execute(self._sql.note, asked.key_hash, asked.tenant, 0, "refused", REFUSED, 0)
         except (StoreAway, DatabaseRefused):
             log.warning("a refused request is missing in the history: the store is away", route=asked.route)
-        finally:
-            await transaction.end()
 
     async def unclaimed(self) -> Unclaimed:
         """A transaction for a request without a key."""
@@ -195,7 +199,8 @@ class Store:
         most_attempts: int = MOST_ATTEMPTS,
         notes: Sequence[Note] = (),
     ) -> bool:
-        """Give the claim up: whoever comes next goes on with it, the completer after `retry_in` (None: it does not).
+        """Give the claim up: whoever comes next goes on with it, the completer after `retry_in`. None: it does not,
+        because nothing was begun that would have to be finished.
 
         True: it was tried as often as it may be, and people have to be told."""
         said = Note("failed", {"unknown": unknown})
@@ -253,3 +258,30 @@ class Store:
             return rows.taken_over(row, so_far, rows.asked_for(key_hash, row)), request
         finally:
             await transaction.end()
+
+    # -- for the housekeeping -----------------------------------------------------------------------------------------
+
+    async def standing(self) -> Standing:
+        """What is stuck, and how long the oldest call has been without an answer."""
+        return await standing(self._connections, self._sql)
+
+    async def expire(self, batch: int) -> int:
+        """Remove the answers that are given again no longer; how many those were."""
+        return await self._reaping.expire(batch)
+
+    async def reap(self, batch: int) -> int:
+        """Delete the keys that are new again; how many those were."""
+        return await self._reaping.reap(batch)
+
+    async def seal(self) -> int:
+        """Seal the oldest lines of the history that are not sealed; how many those were."""
+        return await self._sealing.seal()
+
+    async def verify_history(self, *, keep: timedelta | None = None, head: tuple[int, str] | None = None) -> Verified:
+        """Whether the history is as it was sealed. Lines older than `keep` (None: than the settings say) may have been
+        removed; `head` is a seal that was written down elsewhere."""
+        return await self._sealing.verify(keep=keep or self._settings.keep_history, head=head)
+
+    async def prune_history(self, keep: timedelta, batch: int) -> int:
+        """Remove sealed lines older than that, until about `batch` are gone; how many those were."""
+        return await self._sealing.prune(keep=keep, batch=batch)

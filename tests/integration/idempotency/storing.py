@@ -12,6 +12,7 @@ from surefoot.idempotency.route import Route
 from surefoot.idempotency.settings import IdempotencySettings
 from surefoot.idempotency.store import Begun, Store
 from surefoot.idempotency.values import Answer, Asked, Claim, Effect, Found, StoredRequest
+from tests.waiting import eventually
 
 SECRET = Fernet.generate_key().decode()
 SETTINGS = IdempotencySettings(secrets=(SecretStr(SECRET),))
@@ -52,6 +53,18 @@ async def begun(store: Store, wanted: Asked, route: Route | None = None) -> Begu
 async def found(store: Store, wanted: Asked, route: Route | None = None) -> Found:
     result = await store.begin(wanted, route or ROUTES[wanted.effect])
     assert not isinstance(result, Begun), "it was claimed"
+    return result
+
+
+async def free(store: Store, wanted: Asked) -> Begun:
+    """Whoever only looked at the key lets go of it a moment later."""
+
+    async def begin() -> Begun | None:
+        result = await store.begin(wanted, ROUTES[wanted.effect])
+        return result if isinstance(result, Begun) else None
+
+    result = await eventually(begin, what="the key can be claimed")
+    assert result is not None
     return result
 
 
