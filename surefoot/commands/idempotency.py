@@ -10,15 +10,25 @@ from typing import Annotated, TypeVar
 
 import typer
 
-from surefoot.commands.idempotency_shown import as_json, console, json_of, print_line, print_shown
+from surefoot.commands.idempotency_shown import (
+    as_json,
+    aside,
+    console,
+    json_of,
+    print_line,
+    print_shown,
+    print_verified,
+)
 from surefoot.commands.operating import operate
-from surefoot.commands.options import Database, Schema
+from surefoot.commands.options import Database, Schema, required_database
 from surefoot.commands.running import run
 from surefoot.database.schema import DEFAULT_SCHEMA
 from surefoot.errors import ConfigurationError
 from surefoot.idempotency.fingerprint import key_hash
 from surefoot.idempotency.key import KeyProblem, read_key
 from surefoot.idempotency.looking import STATES, KeyLine, Looking, Shown
+from surefoot.idempotency.settings import IdempotencySettings
+from surefoot.idempotency.store import Store, Verified
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -28,6 +38,7 @@ AsJson = Annotated[bool, typer.Option("--json", help="Print JSON, for programs."
 Limit = Annotated[int, typer.Option(min=1, max=10_000, help="Most lines to show.")]
 T = TypeVar("T")
 _HASH = re.compile(r"[0-9a-fA-F]{64}", re.ASCII)
+_HEAD = re.compile(r"([1-9][0-9]{0,17}):([0-9a-fA-F]{64})", re.ASCII)
 
 
 @app.command()
@@ -101,6 +112,44 @@ def stuck(limit: Limit = 50, json: AsJson = False, database: Database = None, sc
     _print(run(_with(database, schema, work)), limit, json, "Nothing is stuck.")
 
 
+@app.command()
+def verify(
+    head: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NUMBER:SEAL",
+            help="A head that this command printed earlier, and that was kept where the database's owner cannot write. "
+            "Without it, seals cut off at the end, or made anew, cannot be missed.",
+            show_default=False,
+        ),
+    ] = None,
+    json: AsJson = False,
+    database: Database = None,
+    schema: Schema = DEFAULT_SCHEMA,
+) -> None:
+    """Look through the whole history: was a line changed, removed or added? Exit code 1 if one was.
+
+    Lines past their retention (SUREFOOT_IDEMPOTENCY_KEEP_HISTORY) may be gone; their seals have to be there.
+    """
+    wanted = None if head is None else _head(head)
+    verified = run(_verified(required_database(database), schema, wanted))
+    if json:
+        as_json({**asdict(verified), "is_whole": verified.is_whole})
+    else:
+        print_verified(verified, has_head=head is not None)
+    if not verified.is_whole:
+        raise typer.Exit(1)
+
+
+async def _verified(url: str, schema: str, head: tuple[int, str] | None) -> Verified:
+    store = Store(url, IdempotencySettings(), schema=schema, pool_size=1)
+    try:
+        with aside.status("Looking through the history…"):
+            return await store.verify_history(head=head)
+    finally:
+        await store.close()
+
+
 def _print(lines: list[KeyLine], limit: int, json: bool, none: str) -> None:
     if json:
         as_json([asdict(line) for line in lines])
@@ -111,6 +160,16 @@ def _print(lines: list[KeyLine], limit: int, json: bool, none: str) -> None:
         console.print(none)
     elif len(lines) == limit:
         console.print(f"There may be more: these are the first {limit} (see --limit).")
+
+
+def _head(text: str) -> tuple[int, str]:
+    matched = _HEAD.fullmatch(text.strip())
+    if matched is None:
+        raise ConfigurationError(
+            f"{text!r} is no head. Write it as `surefoot idempotency verify` printed it: the seal's number, a colon, "
+            "and the seal in 64 hexadecimal digits."
+        )
+    return int(matched[1]), matched[2].lower()
 
 
 def _hash(key: str, tenant: str | None) -> bytes:

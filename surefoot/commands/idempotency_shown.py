@@ -11,9 +11,11 @@ from rich.console import Console
 
 from surefoot.consumer.dead_letter import printable
 from surefoot.idempotency.looking import HISTORY_SHOWN, KeyDetails, KeyLine, PendingCall, Shown, StoredAnswer
+from surefoot.idempotency.store import Verified
 
 # Soft-wrapped and without markup: hashes can be copied whole, and a tenant with brackets in it is shown as it is.
 console = Console(highlight=False, soft_wrap=True, markup=False)
+aside = Console(stderr=True, highlight=False, soft_wrap=True)
 _MAX_SHOWN = 20_000
 
 
@@ -36,7 +38,7 @@ def in_words(line: KeyLine) -> str:
             return f"in flight, {lease}" + _unknown(line)
         case "FAILED_RETRY":
             if line.due_in_s is None:
-                return "failed, tried again when a client asks" + _unknown(line)
+                return "failed, not tried again by itself" + _unknown(line)
             due = "now" if line.due_in_s < 1 else f"in {_duration(line.due_in_s)}"
             return f"failed, tried again {due}" + _unknown(line)
         case "COMPLETED":
@@ -108,6 +110,21 @@ def _print_answer(answer: StoredAnswer | None) -> None:
         console.print(_clean(f"{name}: {value}"))
     text = _body(answer.body)
     console.print(_clean(text) + ("" if len(text) <= _MAX_SHOWN else f"\n… cut: {len(answer.body)} bytes in all"))
+
+
+def print_verified(verified: Verified, *, has_head: bool) -> None:
+    for finding in verified.findings:
+        console.print(f"✗ {finding}", style="red")
+    if verified.findings:
+        return
+    if verified.head is None:
+        console.print("Nothing of the history is sealed yet: there is nothing to check.")
+        return
+    past = f"; those under the first {verified.pruned} are past their retention" if verified.pruned else ""
+    console.print(f"✓ The history is whole: {verified.seals} seals over {verified.rows} lines{past}.", style="green")
+    console.print(f"Its head: {verified.head[0]}:{verified.head[1]}")
+    if not has_head:
+        console.print("Whether it was sealed anew shows with a head that was written down earlier: --head.")
 
 
 def _body(body: bytes) -> str:

@@ -1,36 +1,22 @@
 """`surefoot idempotency`, as operators run it: what became of a key, which are stuck, and what bad input is told."""
 
 import json
-from collections.abc import AsyncIterator
 from dataclasses import replace
 from datetime import timedelta
 
 import asyncpg
 import pytest
 
-from surefoot.database.connection import plain_url
 from surefoot.idempotency.fingerprint import key_hash
 from surefoot.idempotency.store import Store
 from surefoot.idempotency.values import Answer, Asked, Effect, Note
 from tests.integration.consumers.commanding import assert_says, surefoot
-from tests.integration.idempotency.storing import CREATED, DECLINED, SETTINGS, asked, begun, end_lease, kept
+from tests.integration.idempotency.storing import CREATED, DECLINED, asked, begun, end_lease, kept
+from tests.waiting import eventually
 
 pytestmark = pytest.mark.slow
 
 KEY = "8e03978e-40d5-43dd-bc93-6894a57f9324"
-
-
-@pytest.fixture
-async def store(database_url: str) -> AsyncIterator[Store]:
-    async with Store(database_url, SETTINGS, pool_size=2) as opened:
-        yield opened
-
-
-@pytest.fixture
-async def connection(database_url: str) -> AsyncIterator[asyncpg.Connection]:
-    connection = await asyncpg.connect(plain_url(database_url))
-    yield connection
-    await connection.close()
 
 
 def request(key: str = KEY, effect: Effect = "outside", tenant: str = "shop", route: str = "POST /v1/charges") -> Asked:
@@ -235,6 +221,90 @@ async def test_what_is_stuck_is_listed_and_what_is_worked_on_is_not(
     lines = (await listed()).splitlines()
     assert lines[0] == "POST /v1/charges  shop  in flight, its lease ended 60 min ago"
     assert abandoned.asked.key_hash.hex() in lines[1]
-    assert lines[2] == "POST /v1/charges  shop  failed, tried again when a client asks; its outcome is unknown"
+    assert lines[2] == "POST /v1/charges  shop  failed, not tried again by itself; its outcome is unknown"
     assert unknown.asked.key_hash.hex() in lines[3]
     assert len(json.loads(await listed("--json", "--limit", "1"))) == 1
+
+
+# -- verify -----------------------------------------------------------------------------------------------------------
+
+
+async def paid_and_sealed(store: Store) -> int:
+    """Four lines, and how many seals are over them: lines are sealed when they are a second old, not all at once."""
+    await pay(store, request())
+    made: list[int] = []
+
+    async def all_of_them() -> bool:
+        made.append(await store.seal())
+        return sum(made) == 4
+
+    await eventually(all_of_them, what="the lines are old enough to be sealed")
+    return sum(1 for count in made if count)
+
+
+async def test_a_history_that_is_whole_is_said_to_be_and_has_a_head(database_url: str, store: Store) -> None:
+    nothing = await surefoot("idempotency", "verify", "--database", database_url)
+    assert (nothing.code, nothing.out) == (0, "Nothing of the history is sealed yet: there is nothing to check.\n")
+    seals = await paid_and_sealed(store)
+
+    done = await surefoot("idempotency", "verify", "--database", database_url)
+
+    assert done.code == 0
+    first, second, third = done.out.splitlines()
+    assert first == f"✓ The history is whole: {seals} seals over 4 lines."
+    assert second.startswith(f"Its head: {seals}:")
+    assert third.endswith("written down earlier: --head.")
+    head = second.removeprefix("Its head: ")
+    again = await surefoot("idempotency", "verify", "--head", head, "--json", "--database", database_url)
+    told = json.loads(again.out)
+    assert (again.code, told["is_whole"], told["rows"], told["head"]) == (0, True, 4, [seals, head.partition(":")[2]])
+
+
+async def test_a_history_that_somebody_was_at_ends_with_exit_code_1(
+    database_url: str, store: Store, connection: asyncpg.Connection
+) -> None:
+    await paid_and_sealed(store)
+    await connection.execute("ALTER TABLE surefoot.idempotency_history DISABLE TRIGGER ALL")
+    await connection.execute("UPDATE surefoot.idempotency_history SET what = 'replayed' WHERE what = 'called'")
+
+    done = await surefoot("idempotency", "verify", "--database", database_url)
+    as_json = await surefoot("idempotency", "verify", "--json", "--database", database_url)
+
+    assert done.code == as_json.code == 1
+    assert done.out.startswith("✗ Seal ")
+    assert "a line, or the seal, was changed" in done.out
+    assert json.loads(as_json.out)["is_whole"] is False
+
+
+async def test_a_head_that_is_not_there_any_more_ends_with_exit_code_1(database_url: str, store: Store) -> None:
+    await paid_and_sealed(store)
+
+    longer = await surefoot("idempotency", "verify", "--head", f"9:{'ab' * 32}", "--database", database_url)
+    other = await surefoot("idempotency", "verify", "--head", f"1:{'AB' * 32}", "--database", database_url)
+
+    assert longer.code == other.code == 1
+    assert "the end of the history was removed" in longer.out
+    assert "is not the one that was written down" in other.out
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        (("--head", "1"), "'1' is no head. Write it as"),
+        (("--head", f"0:{'ab' * 32}"), "is no head"),
+        (("--schema", "elsewhere"), "surefoot migrate"),
+        (("--database", "postgresql://nobody@127.0.0.1:1/none"), "127.0.0.1:1"),
+    ],
+)
+async def test_a_history_that_cannot_be_checked_is_said_in_a_sentence(
+    database_url: str, arguments: tuple[str, ...], sentence: str
+) -> None:
+    assert_says(await surefoot("idempotency", "verify", "--database", database_url, *arguments), sentence)
+
+
+async def test_a_setting_that_cannot_be_used_is_named(database_url: str) -> None:
+    wrong = {"SUREFOOT_IDEMPOTENCY_KEEP_HISTORY": "long"}
+
+    done = await surefoot("idempotency", "verify", "--database", database_url, environment=wrong)
+
+    assert_says(done, "SUREFOOT_IDEMPOTENCY_KEEP_HISTORY cannot be used")
