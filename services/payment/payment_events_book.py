@@ -14,6 +14,7 @@ from sqlalchemy.ext.asyncio import AsyncSession
 from services.payment.charge_locks import lock_charge, lock_transactions
 from services.payment.charge_news import Contradicted, Late, Moved, News
 from services.payment.charge_step import After, Publish, step
+from services.payment.metrics import CONTRADICTIONS
 from services.payment.payment_events import KINDS, PaymentEvent
 from surefoot.events import Money
 from surefoot.testing.failpoints import failpoint
@@ -107,6 +108,7 @@ async def _settle(session: AsyncSession, gateway: str, event_id: str, charge_id:
             outcome = "late"
         case Contradicted():
             outcome, note = "contradicted", verdict.sentence
+            CONTRADICTIONS.labels("webhook").inc()
             log.error("a webhook contradicts the books", gateway=gateway, event_id=event_id, sentence=note)
         case _:
             assert_never(verdict)

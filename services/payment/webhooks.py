@@ -6,7 +6,7 @@ its charge, the news in the outbox. Whatever goes wrong leaves nothing behind, s
     app.include_router(webhook_router(engine, WebhookSettings()))
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 from http import HTTPStatus
 from typing import Any, Literal, assert_never
@@ -22,6 +22,7 @@ from starlette.requests import ClientDisconnect
 
 from services.payment.api.problems import answer, described
 from services.payment.charge_step import After
+from services.payment.metrics import WEBHOOKS
 from services.payment.payment_events import Body, Foreign, PaymentEvent, Unreadable, event_of
 from services.payment.payment_events_book import Outcome, take
 from services.payment.webhook_settings import WebhookSettings
@@ -82,12 +83,12 @@ def webhook_router(
         verified = verify(settings.scheme, request.headers.raw, raw, keys, now(), settings.tolerance)
         if isinstance(verified, Rejected):
             log.warning("a webhook was refused", reason=verified.reason, gateway=settings.gateway)
-            return answer(HTTPStatus.BAD_REQUEST, verified.reason, verified.sentence)
+            return _refused(HTTPStatus.BAD_REQUEST, verified.reason, verified.sentence)
         event = event_of(settings.gateway, raw)
         match event:
             case Unreadable():
                 log.warning("a signed webhook cannot be used", sentence=event.sentence, gateway=settings.gateway)
-                return answer(HTTPStatus.BAD_REQUEST, "does_not_fit", event.sentence)
+                return _refused(HTTPStatus.BAD_REQUEST, "does_not_fit", event.sentence)
             case Foreign():
                 return _received(Receipt(event_id=event.event_id, outcome="ignored"))
             case PaymentEvent():
@@ -107,7 +108,7 @@ async def _taken(engine: AsyncEngine, event: PaymentEvent, after: After | None) 
     except (SQLAlchemyError, OSError, SurefootError) as error:  # the last: what `after` could not do
         log.error("a webhook failed", event_id=event.event_id, gateway=event.gateway, error=words_of(error))
         headers = {"Retry-After": str(RETRY_AFTER_S)}
-        return answer(HTTPStatus.SERVICE_UNAVAILABLE, "failed", _FAILED, headers=headers)
+        return _refused(HTTPStatus.SERVICE_UNAVAILABLE, "failed", _FAILED, headers=headers)
     return _received(Receipt(event_id=event.event_id, outcome=outcome))
 
 
@@ -119,14 +120,20 @@ async def _body(request: Request) -> bytes | Response:
             raw += chunk
             if len(raw) > MOST_BYTES:
                 sentence = f"The webhook's body is larger than {MOST_BYTES // 1024} KiB, which no event of ours is."
-                return answer(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, "too_large", sentence)
+                return _refused(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, "too_large", sentence)
     except ClientDisconnect:
-        return answer(HTTPStatus.BAD_REQUEST, "cut_off", "The webhook's body did not come to its end.")
+        return _refused(HTTPStatus.BAD_REQUEST, "cut_off", "The webhook's body did not come to its end.")
     return bytes(raw)
 
 
 def _received(receipt: Receipt) -> JSONResponse:
+    WEBHOOKS.labels(receipt.outcome).inc()
     return JSONResponse(receipt.model_dump())
+
+
+def _refused(status: HTTPStatus, reason: str, sentence: str, *, headers: Mapping[str, str] | None = None) -> Response:
+    WEBHOOKS.labels(reason).inc()
+    return answer(status, reason, sentence, headers=headers)
 
 
 def _described_body() -> dict[str, Any]:

@@ -28,8 +28,9 @@ from services.payment.api.operation import (
     with_key,
 )
 from services.payment.api.problems import Problem
-from services.payment.charge_states import Contradicted, News, move_forward
+from services.payment.charge_states import Contradicted, News, apply_kept, move_forward
 from services.payment.gateway import Gateway
+from services.payment.metrics import CONTRADICTIONS
 from surefoot.idempotency import Idempotent, Tx, idempotent
 
 log = structlog.get_logger("surefoot.payments_api")
@@ -81,15 +82,18 @@ def charge_routes(gateway: Gateway, engine: AsyncEngine) -> APIRouter:
 
 
 async def write_down(tx: Tx, charge: NewCharge) -> None:
-    """Before the provider is asked: PENDING, and the account that its money goes to is there."""
+    """Before the provider is asked: PENDING, and the account that its money goes to is there. What a webhook said of it
+    before is applied."""
     await charge_book.begin(tx.session, charge)
     await open_main(tx.session, charge.tenant, charge.amount.currency)
+    await apply_kept(tx.session, charge.charge_id, publish=tx.publish, after=book)
 
 
 async def finish(tx: Tx, charge: NewCharge, captured: Captured) -> Charge:
     """What the provider answered, in the books. A webhook may have told it before: then it is as that says."""
     moved = await move_forward(tx.session, charge.charge_id, news_of(captured), publish=tx.publish, after=book)
     if isinstance(moved, Contradicted):
+        CONTRADICTIONS.labels("answer").inc()
         log.error("the provider's answer contradicts the books", charge_id=charge.charge_id, sentence=moved.sentence)
     found = await charge_book.find(tx.session, charge.tenant, charge.charge_id)
     assert found is not None, "it was written down in the phase before"

@@ -6,6 +6,7 @@ from collections.abc import AsyncIterator
 from datetime import timedelta
 
 import pytest
+from prometheus_client import REGISTRY
 from pydantic import SecretStr
 
 from services.payment.webhook_settings import WebhookSettings
@@ -152,3 +153,37 @@ async def test_the_document_has_the_webhook_with_all_that_it_can_answer(ground: 
     schema = operation["requestBody"]["content"]["application/json"]["schema"]
     assert set(schema["properties"]["data"]["properties"]) == {"gateway_txn_id", "charge_id", "amount", "reason"}
     assert "$ref" not in json.dumps(schema)
+
+
+@pytest.mark.parametrize(
+    ("body", "headers", "outcome"),
+    [
+        (event(), None, "applied"),
+        (event(txn="txn-2"), None, "unmatched"),
+        (event("disputed"), None, "ignored"),
+        (event(amount=0), None, "does_not_fit"),
+        (event(), {}, "missing"),
+        (event(), signed(event(), at=AT - 301), "too_old"),
+        (b"x" * (256 * 1024 + 1), {}, "too_large"),
+    ],
+)
+async def test_every_webhook_is_counted_by_what_became_of_it(
+    ground: WebhookGround, body: bytes, headers: dict[str, str] | None, outcome: str
+) -> None:
+    def counted() -> float:
+        return REGISTRY.get_sample_value("surefoot_payment_webhooks_total", {"outcome": outcome}) or 0
+
+    await ground.charge()
+    before = counted()
+    await ground.post(body, headers)
+    assert counted() == before + 1
+
+
+async def test_a_webhook_that_contradicts_the_books_is_counted(ground: WebhookGround) -> None:
+    def counted() -> float:
+        return REGISTRY.get_sample_value("surefoot_payment_contradictions_total", {"source": "webhook"}) or 0
+
+    await ground.charge(status="DECLINED")
+    before = counted()
+    assert await ground.outcome(event("captured")) == "contradicted"
+    assert counted() == before + 1
