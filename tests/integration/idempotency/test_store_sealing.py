@@ -1,6 +1,8 @@
 """The history only grows, is sealed in batches, and tells who changed it."""
 
 import asyncio
+import re
+import uuid
 from datetime import timedelta
 
 import asyncpg
@@ -8,10 +10,11 @@ import pytest
 
 from surefoot.idempotency.store import Store, sealing
 from surefoot.idempotency.values import Note
-from tests.integration.idempotency.storing import answered, asked, kept
+from tests.integration.idempotency.storing import SETTINGS, answered, asked, kept
 from tests.waiting import eventually
 
 A_DAY = timedelta(days=1)
+ADD_LINE = "INSERT INTO surefoot.idempotency_history (key_hash, tenant, fence, what) VALUES ('', 'late', 1, 'claimed')"
 
 
 async def sealed(store: Store, lines: int) -> None:
@@ -129,9 +132,7 @@ async def test_nothing_is_sealed_that_an_open_transaction_may_add_to(
     await answered(store, asked("before"))
     late = slow.transaction()
     await late.start()
-    await slow.execute(
-        "INSERT INTO surefoot.idempotency_history (key_hash, tenant, fence, what) VALUES ('', 'late', 1, 'claimed')"
-    )
+    await slow.execute(ADD_LINE)
     await answered(store, asked("after"))
 
     async def two_sealed() -> bool:
@@ -156,6 +157,31 @@ async def test_a_long_transaction_that_writes_no_history_delays_nothing(
         await connection.fetch("SELECT FROM surefoot.idempotency_history")
         await answered(store, asked())
         await sealed(store, 2)
+
+
+async def test_a_session_that_cannot_be_looked_into_delays_as_long_as_it_may_last(
+    store: Store, connection: asyncpg.Connection, database_url: str
+) -> None:
+    """Whoever seals may not see when the transactions of other users began."""
+    role = f"sealer_{uuid.uuid4().hex}"
+    await connection.execute(
+        f"""CREATE ROLE {role} LOGIN PASSWORD 'seal'; GRANT USAGE ON SCHEMA surefoot TO {role};
+            GRANT ALL ON ALL TABLES IN SCHEMA surefoot TO {role}"""
+    )
+    url = re.sub(r"://[^@]*@", f"://{role}:seal@", database_url)
+    try:
+        async with Store(url, SETTINGS) as theirs:
+            await answered(store, asked("old"))
+            await make_older(connection, timedelta(minutes=4))
+            await answered(store, asked("young"))
+            await make_older(connection, timedelta(minutes=2))
+            async with connection.transaction():
+                await connection.execute(ADD_LINE)
+                assert [await theirs.seal() for _ in range(2)] == [2, 0]
+            assert await theirs.seal() == 2
+            assert (await theirs.verify_history()).is_whole
+    finally:
+        await connection.execute(f"DROP OWNED BY {role}; DROP ROLE {role}")
 
 
 async def test_one_seals_at_a_time(store: Store, connection: asyncpg.Connection) -> None:
