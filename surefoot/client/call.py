@@ -71,17 +71,21 @@ class Call:
         return self._patience.within - timedelta(seconds=self._waiting.clock() - self._began)
 
     def _given_up(self) -> GaveUp:
-        if self._error is not None:
-            last = f"it ended with {type(self._error).__name__} {words_of(self._error)}".rstrip()
-        else:
-            assert self._answer is not None
-            last = f"the last answer was {self._answer.status} {self._answer.problem or ''}".rstrip()
         times = "once" if self._attempts == 1 else f"{self._attempts} times"
-        safe = "" if self._key is None else f" Ask again later with key={self._key!r}: that is safe."
-        return GaveUp(
-            f"{self._request.method} {self._request.url} was sent {times} and {last}: whether it took effect is not "
-            f"known.{safe}",
-            key=self._key,
-            answer=self._answer,
-            attempts=self._attempts,
-        )
+        said = f"{self._request.method} {self._where()} was sent {times} and {self._last_words()}"
+        if self._key is None:
+            said += "."
+        else:
+            said += f": whether it took effect is not known. Ask again later with key={self._key!r}: that is safe."
+        return GaveUp(said, key=self._key, answer=self._answer, attempts=self._attempts)
+
+    def _where(self) -> str:
+        """The address without what may be secret or personal."""
+        return str(self._request.url.copy_with(userinfo=b"", query=None, fragment=None))
+
+    def _last_words(self) -> str:
+        if self._error is not None:
+            words = words_of(self._error)
+            return f"it ended with {type(self._error).__name__}" + (f" ({words.rstrip('.')})" if words else "")
+        assert self._answer is not None
+        return f"the last answer was {self._answer.status} {self._answer.problem or ''}".rstrip()

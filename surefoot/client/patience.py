@@ -9,7 +9,7 @@ from surefoot.telemetry.backoff import backoff
 
 @dataclass(frozen=True, slots=True)
 class Patience:
-    attempts: int = 6
+    attempts: int = 10
     within: timedelta = timedelta(seconds=60)
     """All attempts and rests together."""
     base: timedelta = timedelta(milliseconds=250)

@@ -209,12 +209,24 @@ async def test_a_server_that_is_not_there_is_tried_and_given_up(connect: Connect
     with socket.socket() as taken:  # bound and not listening: whoever connects is refused
         taken.bind(("127.0.0.1", 0))
         async with connect(f"http://127.0.0.1:{taken.getsockname()[1]}") as client:
-            with pytest.raises(GaveUp, match="was sent 5 times and it ended with ConnectError") as caught:
+            with pytest.raises(
+                GaveUp,
+                match=r"was sent 5 times and it ended with ConnectError \(All connection attempts failed\): whether",
+            ) as caught:
                 await client.post("/v1/charges", json={})
 
     assert caught.value.answer is None
     assert caught.value.key is not None
     assert len(time.slept) == 4
+
+
+async def test_giving_up_tells_nothing_of_passwords_and_queries(connect: Connect) -> None:
+    async with scripted(*[Say(503)] * 5) as server:
+        async with connect(server.url.replace("//", "//ana:secret@")) as client:
+            with pytest.raises(GaveUp) as caught:
+                await client.get("/v1/charges", params={"email": "ana@example.org"})
+
+    assert str(caught.value) == f"GET {server.url}/v1/charges was sent 5 times and the last answer was 503."
 
 
 async def test_silence_ends_with_the_timeout_and_is_tried_again(connect: Connect) -> None:
