@@ -10,6 +10,7 @@ import argparse
 import asyncio
 import hashlib
 import itertools
+import logging
 import signal
 import socket
 import uuid
@@ -44,6 +45,7 @@ from tests.events import ThingHappened
 from tests.idempotency_provider import SCHEMA as PROVIDER_SCHEMA
 from tests.idempotency_provider import Charged, Refused, TableProvider, open_pool
 
+log = logging.getLogger(__name__)
 SECRET = SecretStr("c3VyZWZvb3QtdGVzdHMtc3VyZWZvb3QtdGVzdHMtMTI=")
 TENANTS = {"Bearer one": "one", "Bearer two": "two"}
 SCHEMA = f"""
@@ -101,6 +103,10 @@ class Works:
                 "SELECT count(*) FROM reference.effects WHERE mark = $1 AND charge_id IS NULL", mark
             )
         return {"runs": int(runs), "effects": int(effects) + await self.provider.count(mark)}
+
+    async def rows(self, query: str, *values: object) -> list[Any]:
+        async with self._pool.acquire() as connection:
+            return await connection.fetch(query, *values)
 
     async def local(self, work: Work, request: Idempotent) -> Response:
         run = await self.begun(work.mark)
@@ -232,6 +238,7 @@ class Quiet:
         except Exception:
             if not is_over:
                 raise
+            log.exception("a request failed, and was answered")
 
 
 def _is_json(request: Request) -> bool:
@@ -312,6 +319,15 @@ def _add_outside(app: FastAPI, works: Works) -> None:
         @idempotent(effect="outside", **way)
         async def outside(work: Work, request: Idempotent) -> Response:
             return await works.outside(work, request)
+
+    @app.post("/outside-moody", status_code=201)
+    @idempotent(effect="outside")
+    async def moody(work: Work, request: Idempotent) -> Response:
+        """Refuses the second attempt before it does anything: with 422, or with what it is told."""
+        request.mint(id=new_id, at=now)
+        if request.attempt == 2:
+            raise HTTPException(getattr(work, "mood", 422), "not now")
+        return await works.outside(work, request)
 
 
 def _add_looking(app: FastAPI, works: Works) -> None:

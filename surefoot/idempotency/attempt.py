@@ -42,6 +42,7 @@ class Attempt:
         self._has_committed = False
         self._used: set[str] = set()
         self._under_way: str | None = None
+        self._is_closed = False
         self._noting: set[asyncio.Task[None]] = set()
         self._lease = None if begun is not None else self._leased()
         self.mint.is_closed = self._was_kept
@@ -101,6 +102,11 @@ class Attempt:
 
     def use(self, name: str) -> None:
         """Take a name for a phase or a call: each is used once, and one after the other."""
+        if self._is_closed:
+            raise PhaseMisuse(
+                f"{name!r} was begun when the request had been answered (in a background task, perhaps). Await phases "
+                "and calls before the handler returns."
+            )
         if self._under_way is not None:
             raise PhaseMisuse(
                 f"{name!r} was begun while {self._under_way!r} was under way. Await phases and calls one after the "
@@ -140,6 +146,7 @@ class Attempt:
             await asyncio.wait(self._noting)
 
     def close(self) -> None:
+        self._is_closed = True
         if self._lease is not None:
             self._lease.stop()
 

@@ -34,6 +34,14 @@ class Ground:
         headers = {} if key is None else {"Idempotency-Key": key}
         return await self.client.post(path, json={"amount": 100, **members}, headers=headers)
 
+    async def rows(self, query: str, *values: object) -> list[Any]:
+        return await self.works.rows(query, *values)
+
+    async def state(self, resource: str) -> Any:
+        """The key's row, by what it makes."""
+        (row,) = await self.rows("SELECT * FROM surefoot.idempotency_keys WHERE resource = $1", resource)
+        return row
+
     async def runs(self, mark: str) -> int:
         return (await self.works.counted(mark))["runs"]
 
@@ -59,6 +67,11 @@ async def served(app: ASGIApp) -> AsyncIterator[httpx.AsyncClient]:
         listener.listen(512)
         service = HttpService(app, listener)
         serving = asyncio.create_task(service.run())
+
+        async def has_started() -> bool:
+            return service.has_started
+
+        await eventually(has_started, what="the server starts")
         base_url = f"http://127.0.0.1:{listener.getsockname()[1]}"
         limits = httpx.Limits(max_connections=256, max_keepalive_connections=256)
         headers = {"Authorization": "Bearer one"}
@@ -74,10 +87,10 @@ async def served(app: ASGIApp) -> AsyncIterator[httpx.AsyncClient]:
 
 @asynccontextmanager
 async def ground(
-    url: str, *, provider: Provider | None = None, pool_size: int = 8, **changes: Any
+    url: str, *, provider: Provider | None = None, store_url: str | None = None, **changes: Any
 ) -> AsyncIterator[Ground]:
     settings = app_settings(**changes)
-    store = Store(url, settings, pool_size=pool_size)
+    store = Store(store_url or url, settings, pool_size=8)
     async with open_works(url, provider) as works:
         app = make_app(store, settings, works)
         try:
