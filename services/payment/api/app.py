@@ -71,7 +71,7 @@ def api(parts: Parts) -> FastAPI:
         redirect_slashes=False,
     )
     for router in _routers(parts, engine):
-        app.include_router(router)
+        app.router.routes.extend(router.routes)
     answer_with_problems(app)
     # The last one is the outermost.
     app.add_middleware(Idempotency, store=parts.store, tenant=_tenant, settings=parts.idempotency, alerts=parts.alerts)

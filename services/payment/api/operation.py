@@ -30,7 +30,7 @@ READ_PROBLEMS = described(
 ONE_PROBLEMS = described({404: "There is no such thing, or it is another tenant's."})
 WRITE_PROBLEMS = described(
     {
-        400: "The Idempotency-Key is missing, or cannot be one.",
+        400: "The Idempotency-Key is missing, or cannot be one; or the body cannot be read.",
         401: "Nobody is known by this API key, or there is none.",
         409: "It cannot be done as things stand; or the same request is being worked on (Retry-After).",
         410: "The key was used more than 24 hours ago: its answer is kept no longer.",
@@ -42,6 +42,7 @@ WRITE_PROBLEMS = described(
 )
 OPEN_PROBLEMS = READ_PROBLEMS | described(
     {
+        400: "The body cannot be read.",
         409: "The account is there already, in another currency.",
         413: "The body is too large.",
         415: "The body is not JSON.",

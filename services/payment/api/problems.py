@@ -14,6 +14,7 @@ from fastapi.responses import JSONResponse
 from pydantic import BaseModel, ConfigDict, Field
 from sqlalchemy.exc import DBAPIError
 from starlette.exceptions import HTTPException
+from starlette.routing import Match, Route
 
 from surefoot.consumer.failures import causes, sqlstate_of
 from surefoot.database.connection import is_outage
@@ -98,9 +99,27 @@ async def _invalid(_: Request, error: Exception) -> JSONResponse:
 
 async def _http(request: Request, error: Exception) -> JSONResponse:
     assert isinstance(error, HTTPException)
-    said = {404: f"There is nothing at {request.url.path}.", 405: f"{request.method} is not possible here."}
+    said = {
+        400: "The body cannot be read: it is no JSON in UTF-8.",
+        404: f"There is nothing at {request.url.path}.",
+        405: f"{request.method} is not possible here.",
+    }
     sentence = said.get(error.status_code, f"{error.detail}.")
-    return answer(HTTPStatus(error.status_code), "http", sentence, headers=error.headers)
+    headers = dict(error.headers or {})
+    if error.status_code == HTTPStatus.METHOD_NOT_ALLOWED:
+        headers["Allow"] = ", ".join(sorted(_methods(request)))  # the framework names those of one route alone
+    return answer(HTTPStatus(error.status_code), "http", sentence, headers=headers)
+
+
+def _methods(request: Request) -> set[str]:
+    """All that can be done at this path."""
+    app: FastAPI = request.app
+    return {
+        method
+        for route in app.routes
+        if isinstance(route, Route) and route.matches(request.scope)[0] is not Match.NONE
+        for method in route.methods or ()
+    }
 
 
 async def _database(request: Request, error: Exception) -> JSONResponse:

@@ -135,7 +135,9 @@ async def test_what_is_not_json_or_too_large_is_not_read(client: httpx.AsyncClie
 
 async def test_what_is_not_there_is_a_problem_too(client: httpx.AsyncClient) -> None:
     assert_problem(await client.get("/v1/nothing", headers=authorised()), 404, "http", "/v1/nothing")
-    assert_problem(await client.delete("/v1/charges", headers=authorised()), 405, "http", "DELETE")
+    refused = await client.delete("/v1/accounts/savings", headers=authorised())
+    assert_problem(refused, 405, "http", "DELETE")
+    assert refused.headers["allow"] == "GET, PUT"
 
 
 async def test_answers_are_not_to_be_kept_by_anybody_on_the_way(client: httpx.AsyncClient) -> None:
