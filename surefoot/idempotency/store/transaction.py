@@ -5,6 +5,8 @@ it is to be committed. Events that the handler published are written last.
 """
 
 import asyncio
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TypeVar, cast
 
@@ -12,6 +14,7 @@ from sqlalchemy.exc import DBAPIError
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from surefoot.consumer import HandlerMisuse
+from surefoot.consumer.failures import sqlstate_of
 from surefoot.database.connection import DRIVER_ERRORS, ConnectionLost, Row
 from surefoot.database.guard import Guard, GuardedSession, lift_guard, set_guard
 from surefoot.events import Event, EventData
@@ -23,6 +26,7 @@ from surefoot.outbox.session import forget, take
 from surefoot.outbox.write import statement as outbox_statement
 
 T = TypeVar("T", bound=EventData)
+ABORTED = "25P02"
 
 
 class ConnectionWasClosed(StoreAway):
@@ -75,12 +79,12 @@ class OpenTransaction:
         return self._driver.is_closed()
 
     async def execute(self, statement: str) -> None:
-        with self._connections.answering():
+        with self._connections.answering(), _not_aborted():
             async with asyncio.timeout(ANSWER_S):
                 await self._driver.execute(statement)
 
     async def fetchrow(self, statement: str, *values: object) -> Row | None:
-        with self._connections.answering():
+        with self._connections.answering(), _not_aborted():
             async with asyncio.timeout(ANSWER_S):
                 return await self._driver.fetchrow(statement, *values)
 
@@ -121,7 +125,7 @@ class OpenTransaction:
         """After a last statement of the store's, which fails in an aborted transaction, where this would not."""
         self._lift()
         await self.execute("COMMIT")
-        await self.end()
+        self.end_later()
 
     async def end(self) -> None:
         """Roll back what was not committed, and give the connection back. A second time nothing happens.
@@ -183,6 +187,20 @@ class OpenTransaction:
         held = self._connection.sync_connection
         if held is not None and not held.closed and not held.invalidated:
             lift_guard(held)
+
+
+@contextmanager
+def _not_aborted() -> Iterator[None]:
+    """A statement of ours that fails only because one of the handler's has failed before."""
+    try:
+        yield
+    except DRIVER_ERRORS as error:
+        if sqlstate_of(error) != ABORTED:
+            raise
+        raise HandlerMisuse(
+            "A database error in the handler undid the transaction, and the handler went on as if nothing had "
+            "happened. Let the error out, or catch it around `async with tx.session.begin_nested()`."
+        ) from error
 
 
 async def opened(connections: Connections, outbox: Outbox, beginning: str, *, is_new: bool = False) -> OpenTransaction:

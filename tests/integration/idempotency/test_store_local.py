@@ -119,7 +119,7 @@ async def test_a_handler_that_swallows_an_error_of_the_database_is_not_committed
     async with await begun(store, asked()) as begins:
         with pytest.raises(IntegrityError):
             await fails(begins.tx)
-        with pytest.raises((HandlerMisuse, asyncpg.InFailedSQLTransactionError)):
+        with pytest.raises(HandlerMisuse, match="went on as if nothing had happened"):
             await begins.finish(CREATED, "COMPLETED")
         await begins.undo()
         await begins.finish(FAILED, "FAILED_TERMINAL")
