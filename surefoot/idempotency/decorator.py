@@ -3,8 +3,10 @@
 import functools
 from collections.abc import Awaitable, Callable
 from datetime import timedelta
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
+from starlette.applications import Starlette
+from starlette.responses import Response
 from starlette.types import Scope
 
 from surefoot.errors import ConfigurationError
@@ -47,7 +49,14 @@ def idempotent(
                     "that could happen twice."
                 )
             name = _route_name(exchange.scope, handler)
-            given = await admit(exchange.layer, exchange, route, name, wants_hands=parameter is not None)
+            try:
+                given = await admit(exchange.layer, exchange, route, name, wants_hands=parameter is not None)
+            except Interrupted as ended:
+                if not isinstance(exchange.scope.get("app"), Starlette):
+                    raise
+                # Has been answered, and is dropped. It is returned where that can be done: what depends on the request
+                # ends as it should then, and nobody's log has an error for every answer that is given again.
+                return cast(T, Response(status_code=ended.status_code))
             if parameter is not None:
                 kwargs[parameter] = given
             try:

@@ -80,4 +80,4 @@ class LocalWork:
         try:
             await self._begun.release()
         finally:
-            self._flight.land(self._found)
+            self._layer.flights.land(self._flight, self._found)

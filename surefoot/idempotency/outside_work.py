@@ -61,7 +61,7 @@ class OutsideWork:
             if self._attempt.begun is not None:
                 await self._attempt.begun.release()
         finally:
-            self._flight.land(self._found)
+            self._layer.flights.land(self._flight, self._found)
 
     # -- the handler came to its end ----------------------------------------------------------------------------------
 
