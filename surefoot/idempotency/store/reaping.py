@@ -12,14 +12,15 @@ LONG_S = 120.0
 class Reaping:
     def __init__(self, connections: Connections, sql: Statements) -> None:
         self._connections = connections
+        # Arrays, because a join with thousands of rows makes the planner read the whole table.
         self._expire = f"""
             WITH due AS (
                 SELECT key_hash FROM {sql.keys}
                 WHERE state IN ('COMPLETED', 'FAILED_TERMINAL') AND replay_until <= now()
                 ORDER BY replay_until LIMIT $1::int FOR UPDATE SKIP LOCKED),
             expired AS (
-                UPDATE {sql.keys} k SET state = 'EXPIRED', headers = NULL, body = NULL, request = NULL FROM due
-                WHERE k.key_hash = due.key_hash RETURNING k.key_hash, k.tenant, k.fence),
+                UPDATE {sql.keys} SET state = 'EXPIRED', headers = NULL, body = NULL, request = NULL
+                WHERE key_hash = ANY (ARRAY(SELECT key_hash FROM due)) RETURNING key_hash, tenant, fence),
             noted AS (
                 INSERT INTO {sql.history} (key_hash, tenant, fence, what)
                 SELECT key_hash, tenant, fence, 'expired' FROM expired)
@@ -32,7 +33,7 @@ class Reaping:
                     OR state = 'FAILED_RETRY' AND NOT outcome_unknown AND NOT EXISTS (
                         SELECT FROM {sql.calls} c WHERE c.key_hash = k.key_hash AND c.closed_at IS NULL))
                 ORDER BY gone_until LIMIT $1::int FOR UPDATE SKIP LOCKED),
-            gone AS (DELETE FROM {sql.keys} k USING old WHERE k.key_hash = old.key_hash RETURNING 1)
+            gone AS (DELETE FROM {sql.keys} WHERE key_hash = ANY (ARRAY(SELECT key_hash FROM old)) RETURNING 1)
             SELECT count(*) FROM gone"""
 
     async def expire(self, batch: int) -> int:
