@@ -1,0 +1,172 @@
+"""A process is killed or frozen at every step of a request, with a completer in another process: one charge at the
+provider, one entry in our books, and the same bytes for every retry.
+"""
+
+import asyncio
+import signal
+from collections.abc import Sequence
+
+import pytest
+
+from tests.blackbox.idempotency.asking import Ask, ask
+from tests.crash.idempotency_ground import Ground, ServerProcess
+
+pytest_plugins = ["tests.crash.idempotency_fixtures"]
+pytestmark = pytest.mark.slow
+
+POINTS = {
+    "before the claim": "before_claim={}",
+    "claimed": "claimed={}",
+    "phase committed": "phase_committed={}",
+    "provider about to be called": "before_call={}",
+    "answered, not stored": "called={}",
+    "last phase committed": "phase_committed={}@2",
+    "stored, not sent": "stored={}",
+    "sent": "sent={}",
+}
+LOCAL_POINTS = {"before the claim": "before_claim={}", "stored, not sent": "stored={}", "sent": "sent={}"}
+CLAIMED = {name: point for name, point in POINTS.items() if name != "before the claim"}
+RETRIES = 5
+
+
+def armed(point: str, action: str) -> dict[str, str]:
+    return {"failpoints": "idempotency." + point.format(action)}
+
+
+def cases(points: dict[str, str]) -> pytest.MarkDecorator:
+    return pytest.mark.parametrize("point", points.values(), ids=points.keys())
+
+
+# -- killed ----------------------------------------------------------------------------------------------------------
+
+
+@cases(POINTS)
+async def test_a_process_is_killed_and_clients_try_again_at_once(point: str, ground: Ground) -> None:
+    asked = ask("/charges")
+    dying, other = await ground.start_two(armed(point, "kill"), {})
+    await ground.send(dying, asked)
+    assert await dying.handle.ended() == -signal.SIGKILL
+    await all_is_well(ground, other, asked)
+
+
+@cases(CLAIMED)
+async def test_a_process_is_killed_and_nobody_tries_again_until_the_completer_is_done(
+    point: str, ground: Ground
+) -> None:
+    asked = ask("/charges")
+    dying, other = await ground.start_two(armed(point, "kill"), {})
+    await ground.send(dying, asked)
+    assert await dying.handle.ended() == -signal.SIGKILL
+    await ground.at_rest()
+    assert await ground.counts(asked) == {"provider": 1, "ledger": 1}
+    late = await ground.settled(other, asked)
+    assert (late.status, late.replayed) == (201, "true")
+    await all_is_well(ground, other, asked)
+
+
+async def test_a_process_is_killed_while_the_provider_does_not_answer(ground: Ground) -> None:
+    asked = ask("/charges", provider_ms=1_000)
+    dying, other = await ground.start_two({}, {})
+    sending = asyncio.create_task(ground.send(dying, asked))
+    await ground.called(asked)
+    dying.handle.signal(signal.SIGKILL)
+    assert await sending is None
+    await all_is_well(ground, other, asked)
+
+
+@cases(LOCAL_POINTS)
+async def test_a_process_is_killed_on_a_local_route(point: str, ground: Ground) -> None:
+    asked = ask("/entries")
+    dying, other = await ground.start_two(armed(point, "kill"), {})
+    await ground.send(dying, asked)
+    assert await dying.handle.ended() == -signal.SIGKILL
+    await all_is_well(ground, other, asked)
+
+
+async def test_a_process_is_killed_within_the_work_of_a_local_route(ground: Ground) -> None:
+    asked = ask("/entries", work_ms=1_000)
+    dying, other = await ground.start_two({}, {})
+    sending = asyncio.create_task(ground.send(dying, asked))
+    await ground.called(asked)
+    dying.handle.signal(signal.SIGKILL)
+    assert await sending is None
+    await all_is_well(ground, other, asked)
+
+
+async def test_the_completer_is_killed_too_and_another_one_goes_on(ground: Ground) -> None:
+    asked = ask("/charges")
+    dying, completer = await ground.start_two(armed("claimed={}", "kill"), armed("called={}", "kill"))
+    await ground.send(dying, asked)
+    assert await dying.handle.ended() == -signal.SIGKILL
+    assert await completer.handle.ended() == -signal.SIGKILL
+    await all_is_well(ground, await ground.start(completer=True), asked)
+
+
+# -- frozen ----------------------------------------------------------------------------------------------------------
+
+
+@cases(POINTS)
+async def test_a_process_is_frozen_past_its_lease_and_woken(point: str, ground: Ground) -> None:
+    asked = ask("/charges")
+    frozen, other = await ground.start_two(armed(point, "stop"), {})
+    sending = asyncio.create_task(ground.send(frozen, asked))
+    await frozen.handle.stopped()
+    await all_is_well(ground, other, asked)
+    frozen.handle.signal(signal.SIGCONT)
+    await sending
+    await all_is_well(ground, frozen, asked)
+
+
+async def test_a_process_is_frozen_while_the_provider_does_not_answer(ground: Ground) -> None:
+    asked = ask("/charges", provider_ms=700)
+    frozen, other = await ground.start_two({}, {})
+    sending = asyncio.create_task(ground.send(frozen, asked))
+    await ground.called(asked)
+    frozen.handle.signal(signal.SIGSTOP)
+    await frozen.handle.stopped()
+    await all_is_well(ground, other, asked)
+    frozen.handle.signal(signal.SIGCONT)
+    await sending
+    await all_is_well(ground, frozen, asked)
+
+
+@cases(LOCAL_POINTS)
+async def test_a_process_is_frozen_on_a_local_route_and_woken(point: str, ground: Ground) -> None:
+    asked = ask("/entries")
+    frozen, other = await ground.start_two(armed(point, "stop"), {})
+    sending = asyncio.create_task(ground.send(frozen, asked))
+    await frozen.handle.stopped()
+    await all_is_well(ground, other, asked)
+    frozen.handle.signal(signal.SIGCONT)
+    await sending
+    await all_is_well(ground, frozen, asked)
+
+
+async def test_a_process_is_frozen_within_its_transaction_and_others_get_the_key_when_the_server_ends_it(
+    ground: Ground,
+) -> None:
+    asked = ask("/entries", work_ms=300)
+    frozen, other = await ground.start_two({}, {})
+    sending = asyncio.create_task(ground.send(frozen, asked))
+    await ground.called(asked)
+    frozen.handle.signal(signal.SIGSTOP)
+    await frozen.handle.stopped()
+    await all_is_well(ground, other, asked)
+    frozen.handle.signal(signal.SIGCONT)
+    await sending
+    await all_is_well(ground, frozen, asked)
+
+
+# -- what must be true -----------------------------------------------------------------------------------------------
+
+
+async def all_is_well(ground: Ground, server: ServerProcess, asked: Ask) -> None:
+    """Clients try again, another request comes under the same key, and everything comes to an end."""
+    other = ask(asked.path).but(key=asked.key)
+    retries: Sequence[object] = await asyncio.gather(*(ground.settled(server, asked) for _ in range(RETRIES)))
+    assert {getattr(reply, "status", None) for reply in retries} == {201}, ground.logs()
+    mismatch = await ground.settled(server, other)
+    assert mismatch.status == 422
+    await ground.at_rest()
+    assert await ground.findings(asked.path) == []
+    assert set((await ground.counts(asked)).values()) == {1}
