@@ -1,4 +1,4 @@
-"""What is counted about what the gateway says of charges."""
+"""What is counted about what the gateway says of charges. Series that rules watch are there from the start, at 0."""
 
 from prometheus_client import Counter
 
@@ -12,3 +12,7 @@ CONTRADICTIONS = Counter(
     "News of a charge that cannot be true beside the books: in a webhook, also one that was kept, or in an answer.",
     ["source"],
 )
+for outcome in ("failed", "wrong_signature"):
+    WEBHOOKS.labels(outcome)
+for source in ("webhook", "answer"):
+    CONTRADICTIONS.labels(source)
