@@ -1,9 +1,10 @@
-"""`surefoot demo`: the main job, on this machine alone, in three acts and about three minutes.
+"""`surefoot demo`: the main job, on this machine alone, in four acts and about three minutes.
 
 First act: services commit rows with events, relays publish them, consumers act on them; a relay and a consumer are
 killed on the way, and one event cannot be handled. A reader prints what arrives. At the end Postgres's own commit order
 is compared with what lies in the log, and the effects are counted. Second act: sagas (`services.demo.sagas`). Third
-act: a bad deploy, and what an operator does about it (`services.demo.dead_letters`).
+act: a bad deploy, and what an operator does about it (`services.demo.dead_letters`). Fourth act: a charge that is sent
+again and again (`services.demo.payments`).
 """
 
 import asyncio
@@ -22,7 +23,8 @@ from sqlalchemy.ext.asyncio import create_async_engine
 
 from schemas import catalogue
 from services import children
-from services.demo import dead_letters, letters_outcome
+from services.demo import dead_letters, letters_outcome, payments_outcome
+from services.demo import payments as pay
 from services.demo.outcome import Outcome
 from services.demo.sagas import play, show
 from services.demo.shop import Shop
@@ -73,10 +75,11 @@ def demo(
         int, typer.Option(min=0, max=100_000, help="Second act: orders that buyers place. 0 leaves it out.")
     ] = 300,
     letters: Annotated[bool, typer.Option(help="Third act: dead letters. --no-letters leaves it out.")] = True,
+    payments: Annotated[bool, typer.Option(help="Fourth act: payments. --no-payments leaves it out.")] = True,
 ) -> None:
-    """Watch events flow, then sagas, then a bad deploy that is mended, on an embedded database: nothing is lost,
-    doubled or out of order, money and stock add up, and every event is accounted for. Ends by itself; the exit code is
-    0 if all of it held."""
+    """Watch events flow, then sagas, then a bad deploy that is mended, then a charge that is sent again and again, on
+    an embedded database: nothing is lost, doubled or out of order, money and stock add up, and every event is accounted
+    for. Ends by itself; the exit code is 0 if all of it held."""
     directory = Path(tempfile.mkdtemp(prefix="surefoot-demo-"))
     directory.chmod(0o755)  # Postgres will not run as root, and the user it runs as has to get in
     server = EmbeddedPostgres(directory, options={"track_commit_timestamp": "on", "max_connections": "300"})
@@ -91,6 +94,9 @@ def demo(
         if letters:
             console.rule("Third act: dead letters")
             well = run(_third_act(url, directory)) and well
+        if payments:
+            console.rule("Fourth act: payments")
+            well = run(_fourth_act(url, directory)) and well
     finally:
         server.stop()
         shutil.rmtree(directory, ignore_errors=True)
@@ -106,6 +112,12 @@ async def _second_act(url: str, directory: Path, orders: int) -> bool:
 async def _third_act(url: str, directory: Path) -> bool:
     ended = await dead_letters.play(await _another_database(url, "letters"), directory, console)
     letters_outcome.show(ended, console)
+    return ended.is_well
+
+
+async def _fourth_act(url: str, directory: Path) -> bool:
+    ended = await pay.play(await _another_database(url, "payments"), directory, console)
+    payments_outcome.show(ended, console)
     return ended.is_well
 
 

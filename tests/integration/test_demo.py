@@ -23,7 +23,7 @@ def surefoot(*arguments: str, **environment: str) -> subprocess.CompletedProcess
 
 @pytest.fixture(scope="module")
 def done() -> subprocess.CompletedProcess[str]:
-    """All three acts, on a smaller scale, once for all tests."""
+    """All four acts, on a smaller scale, once for all tests."""
     return surefoot("demo", "--orders", "60", "--sagas", "60", COLUMNS="200")
 
 
@@ -48,7 +48,7 @@ def test_the_demo_shows_an_event_that_fails_while_others_pass(done: subprocess.C
 def test_the_demo_shows_how_a_bad_deploy_is_mended_and_accounts_for_every_event(
     done: subprocess.CompletedProcess[str],
 ) -> None:
-    shown = done.stdout.partition("Third act")[2]
+    shown = done.stdout.partition("Third act")[2].partition("Fourth act")[0]
     assert "102 events are dead after the deploy, 101 wait behind them" in shown
     (group,) = re.findall(r"\n([0-9a-f]{16}) +102 +102 +demo-labels +order.placement_requested .* NoTariff: ", shown)
     assert f"surefoot dlq replay --group {group} --canary 5" in shown
@@ -69,3 +69,14 @@ def test_the_demo_shows_how_a_bad_deploy_is_mended_and_accounts_for_every_event(
         "labels printed twice": "0",
     }
     assert "Every event is accounted for" in shown
+
+
+def test_the_demo_shows_a_charge_that_is_taken_once_however_often_it_is_sent(
+    done: subprocess.CompletedProcess[str],
+) -> None:
+    shown = done.stdout.partition("Fourth act")[2]
+    assert "payments was killed (SIGKILL) before it heard of it" in shown
+    assert len(set(re.findall(r"│ 201 +│ (ch_[0-9a-f]+)…", shown))) == 2
+    for counted in ("different answers to them", "charges at the provider", "lines on the ledger", "events published"):
+        assert re.search(rf"│ {counted} +│ 2 ", shown), counted
+    assert "each charge was taken once" in shown
