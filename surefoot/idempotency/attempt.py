@@ -11,7 +11,7 @@ from surefoot.idempotency.layer import Layer
 from surefoot.idempotency.lease import Lease
 from surefoot.idempotency.minting import Mint
 from surefoot.idempotency.route import Route
-from surefoot.idempotency.store import Begun
+from surefoot.idempotency.store import Begun, FirstPhase
 from surefoot.idempotency.values import Answer, Claim, Note, State, StoredRequest
 
 log = structlog.get_logger("surefoot.idempotency")
@@ -35,6 +35,7 @@ class Attempt:
         self.answers: dict[str, Any] = _answers_in(claim)
         """What calls have answered, as far as it can be kept."""
         self._request = request
+        self._new_key = uuid4().hex
         self._begun = begun
         self._was_kept = claim.provider_key is not None
         self._has_tried = False
@@ -73,13 +74,19 @@ class Attempt:
     def end(self, why: Ending) -> None:
         self.ending = self.ending or why
 
-    async def keep(self) -> Claim:
+    @property
+    def provider_key(self) -> str:
+        """What calls are made under. Nobody uses it before the claim is kept, with it."""
+        return self.claim.provider_key or self._new_key
+
+    async def keep(self, phase: FirstPhase | None = None) -> Claim:
         """Commit the claim, with everything that has to be the same on every attempt."""
         if self._begun is not None:
             begun, self._begun = self._begun, None
-            key = self.claim.provider_key or uuid4().hex
             try:
-                self.claim = await begun.keep(self.mint.kept(), self.mint.resource, key, self._request)
+                self.claim = await begun.keep(
+                    self.mint.kept(), self.mint.resource, self.provider_key, self._request, phase
+                )
             except BaseException:
                 await begun.release()
                 raise

@@ -68,8 +68,7 @@ class Idempotent:
         return result
 
     async def provider_key(self, name: str) -> str:
-        """The key that the call of this name is made under, to be written down beside the work. The claim is kept by
-        this: mint everything before it."""
+        """The key that the call of this name is made under, to be written down beside the work, in a phase."""
         return await self._hands.provider_key(name)
 
 
@@ -115,7 +114,7 @@ class OutsideHands:
         return await run_call(self._attempt, name, function, args, answers)
 
     async def provider_key(self, name: str) -> str:
-        return await key_of_call(self._attempt, name)
+        return key_of_call(self._attempt, name)
 
 
 def _only_outside(what: str, name: str) -> PhaseMisuse:

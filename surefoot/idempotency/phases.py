@@ -8,7 +8,8 @@ from typing import Any
 from surefoot.idempotency.attempt import Attempt
 from surefoot.idempotency.errors import FenceLost, OutcomeUnknown, PhaseMisuse, ProviderBusy, StoreAway
 from surefoot.idempotency.results import Shape, shape_of
-from surefoot.idempotency.values import Claim, Note
+from surefoot.idempotency.store import Begun, FirstPhase
+from surefoot.idempotency.values import Note
 from surefoot.testing.failpoints import failpoint
 
 Answers = tuple[type[Exception], ...]
@@ -21,13 +22,12 @@ async def run_phase(attempt: Attempt, name: str, work: Callable[..., Awaitable[A
     try:
         if name in attempt.claim.phases:
             return shape.read(attempt.claim.phases[name]["result"])
-        claim = await attempt.keep()
-        await attempt.noted()
         attempt.trying()
-        async with attempt.layer.store.phase(claim, name) as unit:
-            kept = shape.kept(await work(unit.tx, *args))
-            unit.result = {"result": kept, "calls": attempt.answers} if attempt.answers else {"result": kept}
-            unit.notes.extend(attempt.notes)
+        begun = attempt.begun
+        if begun is not None and attempt.is_untouched:
+            kept = await _first_phase(attempt, begun, name, shape, work, args)
+        else:
+            kept = await _later_phase(attempt, name, shape, work, args)
         attempt.committed()
         return shape.read(kept)
     except FenceLost:
@@ -38,6 +38,36 @@ async def run_phase(attempt: Attempt, name: str, work: Callable[..., Awaitable[A
         raise
     finally:
         attempt.used()
+
+
+async def _first_phase(
+    attempt: Attempt,
+    begun: Begun,
+    name: str,
+    shape: Shape,
+    work: Callable[..., Awaitable[Any]],
+    args: tuple[Any, ...],
+) -> Any:
+    """In the transaction of the claim: nobody was called yet, so neither has to be durable before the other."""
+    try:
+        kept = shape.kept(await work(begun.tx, *args))
+    except Exception:
+        await begun.undo()  # the claim is still held, and can be kept with the answer
+        raise
+    await attempt.keep(FirstPhase(name, {"result": kept}))
+    return kept
+
+
+async def _later_phase(
+    attempt: Attempt, name: str, shape: Shape, work: Callable[..., Awaitable[Any]], args: tuple[Any, ...]
+) -> Any:
+    claim = await attempt.keep()
+    await attempt.noted()
+    async with attempt.layer.store.phase(claim, name) as unit:
+        kept = shape.kept(await work(unit.tx, *args))
+        unit.result = {"result": kept, "calls": attempt.answers} if attempt.answers else {"result": kept}
+        unit.notes.extend(attempt.notes)
+    return kept
 
 
 async def run_call(
@@ -52,9 +82,9 @@ async def run_call(
     try:
         if shape is not None and name in attempt.answers:
             return shape.read(attempt.answers[name])
-        claim = await attempt.keep()
+        await attempt.keep()
         await attempt.check_lease()
-        value = await _called(attempt, name, function, args, _key(claim, name), answers)
+        value = await _called(attempt, name, function, args, key_of_call(attempt, name), answers)
         return value if shape is None else _kept(attempt, name, shape, value)
     except FenceLost:
         attempt.end("lost")
@@ -66,19 +96,8 @@ async def run_call(
         attempt.used()
 
 
-async def key_of_call(attempt: Attempt, name: str) -> str:
-    try:
-        return _key(await attempt.keep(), name)
-    except FenceLost:
-        attempt.end("lost")
-        raise
-    except StoreAway:
-        attempt.end("away")
-        raise
-
-
-def _key(claim: Claim, name: str) -> str:
-    return f"{claim.provider_key}:{name}"
+def key_of_call(attempt: Attempt, name: str) -> str:
+    return f"{attempt.provider_key}:{name}"
 
 
 async def _called(

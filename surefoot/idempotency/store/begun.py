@@ -31,6 +31,14 @@ class Means:
     lease: timedelta
 
 
+@dataclass(frozen=True, slots=True)
+class FirstPhase:
+    """A phase whose work was done in the transaction of the claim: both are committed, or neither."""
+
+    name: str
+    result: Any
+
+
 class Begun:
     """Leaving it without `keep` or `finish` rolls back: as if it had not been asked."""
 
@@ -45,7 +53,12 @@ class Begun:
         self.tx = Tx(transaction)
 
     async def keep(
-        self, minted: Mapping[str, Any], resource: str | None, provider_key: str, request: StoredRequest
+        self,
+        minted: Mapping[str, Any],
+        resource: str | None,
+        provider_key: str,
+        request: StoredRequest,
+        phase: FirstPhase | None = None,
     ) -> Claim:
         """Commit the claim with what every attempt has to know. What an earlier attempt has kept stays as it is."""
         kept = {**minted, **self.claim.minted}
@@ -80,13 +93,27 @@ class Begun:
             )
         if row is None:
             raise await self._transaction.why_not(fence_lost(self.claim))
+        if phase is not None:
+            await self._write(phase)
         await self._transaction.commit()
         await failpoint("idempotency.claimed")
+        if phase is not None:
+            await failpoint("idempotency.phase_committed")
         self.claim = replace(self.claim, minted=kept, provider_key=provider_key)
         return self.claim
 
+    async def _write(self, phase: FirstPhase) -> None:
+        result = json_text(phase.result, what=f"The result of phase {phase.name!r}")
+        done = Note("phase", {"name": phase.name})
+        row = await self._transaction.fetchrow(
+            self._means.sql.phase, *under(self.claim), phase.name, result, *lines(done)
+        )
+        if row is None:
+            raise await self._transaction.why_not(fence_lost(self.claim))
+
     async def undo(self) -> None:
-        """Undo the work of a local route, and what it published. The claim is still held, for `finish`."""
+        """Undo the work that was done in it, and what that published. The claim is still held. Not for a claim that was
+        taken over, which is undone with it."""
         await self._transaction.undo_work()
 
     async def finish(self, answer: Answer, state: State) -> None:

@@ -86,7 +86,7 @@ class Store:
         if asked.effect == "outside":
             self._means.encryption.require()
         await failpoint("idempotency.before_claim")
-        beginning = begin(lock_number(asked.key_hash), savepoint=asked.effect == "local")
+        beginning = begin(lock_number(asked.key_hash), savepoint=True)
         transaction = await opened(self._connections, self._outbox, beginning, is_new=True)
         try:
             found = await self._begun(transaction, asked, route)
