@@ -5,6 +5,7 @@ inline answer, or its webhook. Its operation id is that of the charge or the ref
 """
 
 import structlog
+from sqlalchemy import text
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from services.ledger import Move, Outcome, Refused, make, make_patiently, statements
@@ -16,6 +17,8 @@ from surefoot.errors import SurefootError
 from surefoot.events import Money
 
 log = structlog.get_logger("surefoot.payments_api")
+# Longer than the database takes to find a deadlock (1 s). It is tried four times.
+_LIMIT_LOCKS = text("SELECT set_config('lock_timeout', '1500ms', true)")
 
 
 class NotBooked(SurefootError):
@@ -52,9 +55,15 @@ async def book(session: AsyncSession, moved: Moved) -> None:
         await _book_refund_elsewhere(session, charge)
 
 
+async def move(session: AsyncSession, asked: Move) -> Outcome:
+    """Make a move that somebody waits for: an account that others hold on to is not waited for without an end."""
+    await session.execute(_LIMIT_LOCKS)
+    return await make_patiently(session, asked)
+
+
 async def take_back(session: AsyncSession, refund_id: str, charge: Known, amount: Money) -> Outcome:
     """When a refund begins, before the provider is asked: what is to be given back cannot be moved elsewhere then."""
-    return await make_patiently(session, Move(refund_id, _main(charge), None, amount))
+    return await move(session, Move(refund_id, _main(charge), None, amount))
 
 
 async def return_refused(session: AsyncSession, refund_id: str, charge: Known, amount: Money) -> None:

@@ -24,6 +24,8 @@ log = structlog.get_logger("surefoot.payments_api")
 MEDIA_TYPE = "application/problem+json"
 DATA_EXCEPTION = "22"
 """The class of SQLSTATEs for values that Postgres cannot take."""
+CONTENDED = ("40001", "40P01", "55P03", "57014")
+"""A conflict, a deadlock, a lock not had in time, a statement that took too long: it may well go the next time."""
 MOST_TOLD = 5
 
 
@@ -130,6 +132,9 @@ async def _database(request: Request, error: Exception) -> JSONResponse:
     if is_outage(deepest):
         sentence = "The database does not answer. Ask again in a while, with the same Idempotency-Key if it is a write."
         return answer(HTTPStatus.SERVICE_UNAVAILABLE, "database_away", sentence, headers={"Retry-After": "2"})
+    if sqlstate_of(error) in CONTENDED:
+        sentence = "Too many others change the same at once. Ask again, with the same Idempotency-Key if it is a write."
+        return answer(HTTPStatus.SERVICE_UNAVAILABLE, "contended", sentence, headers={"Retry-After": "1"})
     log.error("a request failed", path=request.url.path, error=words_of(error))
     return await _broken(request, error)
 

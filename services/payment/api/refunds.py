@@ -12,13 +12,12 @@ from uuid import uuid4
 from fastapi import APIRouter, Path, Request
 from sqlalchemy.ext.asyncio import AsyncEngine
 
-from services.ledger import Done
 from services.payment.api import charge_book, refund_book
 from services.payment.api.asking import GivenBack, give_back
 from services.payment.api.bookkeeping import book, return_refused, take_back
 from services.payment.api.door import tenant_in
 from services.payment.api.models import Refund, RefundAsked
-from services.payment.api.moving import refusal
+from services.payment.api.moving import made, moving
 from services.payment.api.operation import (
     ONE_PROBLEMS,
     OUTSIDE_PROBLEMS,
@@ -81,9 +80,8 @@ async def write_down(tx: Tx, refund: NewRefund) -> str:
         raise Problem(HTTPStatus.NOT_FOUND, "unknown", "There is no such charge of yours: look at charge_id.")
     txn_id = refundable(charge, await refund_book.sums(tx.session, charge.charge_id), refund.amount)
     await refund_book.write(tx.session, refund, "PENDING")
-    taken = await take_back(tx.session, refund.refund_id, charge, refund.amount)
-    if not isinstance(taken, Done):
-        raise refusal(taken)
+    with moving():
+        made(await take_back(tx.session, refund.refund_id, charge, refund.amount))
     return txn_id
 
 

@@ -7,13 +7,12 @@ from uuid import uuid4
 
 from fastapi import APIRouter
 
-from services.ledger import AccountFrozen, Done, Move, UnknownAccount, make_patiently
-from services.payment.api.bookkeeping import account_of
+from services.ledger import Move
+from services.payment.api.bookkeeping import account_of, move
 from services.payment.api.models import Transfer, TransferAsked
-from services.payment.api.moving import refusal
+from services.payment.api.moving import made, moving
 from services.payment.api.operation import ONE_PROBLEMS, WRITE_PROBLEMS, JsonRoute, with_key
 from services.payment.api.problems import Problem
-from surefoot.events.money import CurrencyMismatch
 from surefoot.idempotency import Idempotent, idempotent
 
 
@@ -35,24 +34,14 @@ def transfer_routes() -> APIRouter:
             raise Problem(
                 HTTPStatus.UNPROCESSABLE_ENTITY, "same_account", "The account that gives and the one that gets are one."
             )
-        try:
-            outcome = await make_patiently(request.tx.session, Move(transfer_id, source, target, asked.amount))
-        except UnknownAccount as error:
-            raise Problem(HTTPStatus.NOT_FOUND, "unknown", "You have no such account: open it first.") from error
-        except CurrencyMismatch as error:
-            raise Problem(
-                HTTPStatus.UNPROCESSABLE_ENTITY, "wrong_currency", "One of the accounts is in another currency."
-            ) from error
-        except AccountFrozen as error:
-            raise Problem(HTTPStatus.CONFLICT, "frozen", "One of the accounts is frozen.") from error
-        if not isinstance(outcome, Done):
-            raise refusal(outcome)
+        with moving():
+            outcome = await move(request.tx.session, Move(transfer_id, source, target, asked.amount))
         return Transfer(
             id=transfer_id,
             source=asked.source,
             target=asked.target,
             amount=asked.amount,
-            balance=outcome.balance,
+            balance=made(outcome).balance,
             created_at=at,
         )
 

@@ -61,6 +61,25 @@ async def test_accounts_that_cannot_take_part_are_named_so(api: Api) -> None:
     assert_problem(await api.transfer("main-EUR", "main-EUR", 1), 422, "same_account")
 
 
+async def test_a_frozen_account_moves_nothing(api: Api) -> None:
+    await api.connection.execute("UPDATE ledger.accounts SET frozen = true WHERE account_id = 'acme/main-EUR'")
+    assert_problem(await api.transfer("main-EUR", "savings", 1), 409, "frozen")
+    (charge_id,) = await api.connection.fetchrow("SELECT charge_id FROM payments.charges")
+    assert_problem(await api.refund(charge_id, 1), 409, "frozen")
+    assert await api.provider.sums() == (1, 2000, 0)
+
+
+async def test_accounts_that_others_hold_on_to_for_long_are_not_waited_for(api: Api) -> None:
+    key = new_key()
+    async with api.connection.transaction():
+        await api.connection.execute("SELECT FROM ledger.accounts WHERE account_id = 'acme/savings' FOR UPDATE")
+        refused = await api.transfer("main-EUR", "savings", 700, key=key)
+    assert_problem(refused, 503, "THROTTLED", "same Idempotency-Key")
+    assert refused.headers["retry-after"] == "1"
+    assert (await api.transfer("main-EUR", "savings", 700, key=key)).status_code == 201
+    assert await api.balance("savings") == 700
+
+
 async def test_an_account_is_opened_once_and_in_one_currency(api: Api) -> None:
     first, again = await api.open("purse", cap=100), await api.open("purse", cap=100)
     assert (first.status_code, first.json()) == (200, again.json())
