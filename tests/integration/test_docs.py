@@ -2,7 +2,8 @@
 
 A command that runs until stopped (`surefoot relay`), or that needs Kafka, is parsed by the real command line instead.
 `surefoot consume … --once` is run on the page that goes from top to bottom with it; `surefoot dlq …` needs a service,
-and is run beside one in tests/integration/dlq/test_operating_page.py.
+and is run beside one in tests/integration/dlq/test_operating_page.py. What the pages on HTTP show (`curl`, programs) is
+run in tests/integration/services/test_…_docs.py.
 """
 
 import asyncio
@@ -28,6 +29,11 @@ from surefoot.cli import build
 from surefoot.database.connection import connect
 from surefoot.database.tables import metadata
 from surefoot.events import Topic
+from surefoot.idempotency import IdempotencySettings, Store
+from surefoot.idempotency.fingerprint import key_hash
+from surefoot.idempotency.route import Route
+from surefoot.idempotency.store import Begun
+from surefoot.idempotency.values import Answer, Asked
 from surefoot.log.kafka_settings import KafkaSettings
 from surefoot.log.log_settings import LogSettings
 from surefoot.log.postgres import PostgresLog
@@ -40,6 +46,7 @@ pytestmark = pytest.mark.slow
 ROOT = Path(__file__).parents[2]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
 EXAMPLE_URL = "postgresql://user:password@host:5432/name"
+EXAMPLE_KEY = "8e03978e-40d5-43dd-bc93-6894a57f9324"
 EXAMPLE_ID = "0192f0c1-7a3e-7c41-9d0a-6f1f0d6f3b11"
 METRICS = [
     ROOT / "outbox_publisher" / "metrics.py",
@@ -48,11 +55,13 @@ METRICS = [
     ROOT / "dlq" / "metrics.py",
     ROOT / "dlq" / "http" / "metrics.py",
     ROOT / "services" / "ledger" / "metrics.py",
+    ROOT / "services" / "payment" / "metrics.py",
+    ROOT / "surefoot" / "idempotency" / "metrics.py",
     ROOT / "surefoot" / "telemetry" / "alerts.py",
 ]
 FIRST_PAGE = ROOT / "docs" / "first-event.md"
 CONSUMER_PAGE = ROOT / "docs" / "first-consumer.md"
-UNTIL_STOPPED = {"serve", "orchestrate", "relay", "consume", "statistics", "up", "demo"}
+UNTIL_STOPPED = {"serve", "orchestrate", "relay", "consume", "statistics", "up", "demo", "payments"}
 FINDS_PROBLEMS = {"doctor", "check"}  # these exit with 1 when they find something, as they may in the examples
 BLOCK = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 
@@ -129,9 +138,10 @@ def write(text: str, directory: Path) -> str:
 
 @pytest.fixture
 def busy_database_url(database_url: str) -> str:
-    """A database with topics, and the FAILED row, the dead event and the sagas that the examples speak of; somebody has
-    done something in it."""
+    """A database with topics, and the FAILED row, the dead event, the sagas and the idempotency key that the examples
+    speak of; somebody has done something in it."""
     asyncio.run(place_examples(database_url))
+    asyncio.run(_answer_under_key(database_url))
     asyncio.run(_do_something(database_url))
     with psycopg.connect(database_url, autocommit=True) as connection:
         connection.execute(
@@ -156,6 +166,15 @@ def busy_database_url(database_url: str) -> str:
                     [one.name, one.partitions, one.retention, one.max_record_bytes],
                 )
     return database_url
+
+
+async def _answer_under_key(url: str) -> None:
+    asked = Asked("acme", key_hash("acme", EXAMPLE_KEY), "POST /v1/charges", "local", b"fingerprint", 1)
+    async with Store(url, IdempotencySettings(), pool_size=2) as store:
+        begun = await store.begin(asked, Route())
+        assert isinstance(begun, Begun)
+        async with begun:
+            await begun.finish(Answer(201, (("content-type", "application/json"),), b"{}"), "COMPLETED")
 
 
 async def _do_something(url: str) -> None:
@@ -281,7 +300,18 @@ def test_every_link_between_the_documents_leads_somewhere() -> None:
                 assert (page.parent / target).exists(), f"{page.name} links to {target}"
 
 
-@pytest.mark.parametrize("page", ["README.md", "docs/tables.md", "docs/operations.md"])
+def test_every_link_to_a_part_of_a_document_leads_there() -> None:
+    for page in PAGES:
+        for target, anchor in re.findall(r"\]\(([^)#\s]*)#([^)\s]+)\)", page.read_text()):
+            if "://" not in target:
+                headings = re.findall(
+                    r"^#+ (.+)$", (page.parent / target if target else page).read_text(), re.MULTILINE
+                )
+                anchors = {re.sub(r"[^\w -]", "", heading.lower()).replace(" ", "-") for heading in headings}
+                assert anchor in anchors, f"{page.name} links to {target}#{anchor}"
+
+
+@pytest.mark.parametrize("page", ["README.md", "docs/tables.md", "docs/operations.md", "docs/idempotency.md"])
 def test_every_query_in_the_documents_runs(page: str, database_url: str) -> None:
     queries = [block.text for block in blocks(ROOT / page) if block.language == "sql"]
     assert queries
@@ -301,6 +331,7 @@ def test_every_setting_metric_table_and_column_is_documented() -> None:
         for settings_of in (DlqSettings, AccessSettings)
         for name in settings_of.model_fields.keys() - {"db_schema"}
     ]
+    keys = [f"SUREFOOT_IDEMPOTENCY_{name.upper()}" for name in IdempotencySettings.model_fields]
     metrics = re.findall(r'"(surefoot_\w+)"', "".join(path.read_text() for path in METRICS))
     columns = [name for table in metadata.tables.values() for name in (table.name, *table.columns.keys())]
     wanted = {
@@ -309,6 +340,7 @@ def test_every_setting_metric_table_and_column_is_documented() -> None:
         "operating-sagas.md": sagas,
         "operating-dead-letters.md": letters,
         "event-log.md": kafka,
+        "idempotency.md": keys,
         "operations.md": metrics,
         "tables.md": columns,
     }

@@ -26,7 +26,8 @@ from tests.integration.curl import curls
 from tests.integration.services.provider_process import provider_running
 from tests.waiting import eventually
 
-PAGE = (Path(__file__).parents[3] / "docs" / "idempotency.md").read_text()
+ROOT = Path(__file__).parents[3]
+PAGE = (ROOT / "docs" / "idempotency.md").read_text()
 PROVIDER, TILL = "http://127.0.0.1:6070", "http://127.0.0.1:8001"
 
 
@@ -121,6 +122,12 @@ async def test_the_till_works_as_the_page_shows_it(database_url: str, tmp_path: 
         assert await connection.fetchval("SELECT count(*) FROM surefoot.outbox WHERE topic = 'till.points'") == 1
     finally:
         await connection.close()
+
+
+def test_what_the_first_page_shows_is_a_part_of_the_till() -> None:
+    shown = re.findall(r"^```python\n(.*?)^```$", (ROOT / "README.md").read_text(), re.MULTILINE | re.DOTALL)
+    (handler,) = [text for text in shown if "@idempotent" in text]
+    assert handler in "".join(blocks("python"))
 
 
 def test_the_header_lines_shown_are_what_is_read_and_sent() -> None:

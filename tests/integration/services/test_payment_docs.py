@@ -12,13 +12,19 @@ import pytest
 import typer
 from typer.main import get_command
 
+from services.payment.api.settings import ApiSettings
 from services.payment.settings import PaymentSettings
 from services.provider.command import provider as provider_command
 from services.tables import create_tables
+from tests.integration.curl import curls
+from tests.integration.services.payment_api_process import api_process
 from tests.integration.services.provider_process import provider_running
 
 pytestmark = pytest.mark.slow
-PAGE = (Path(__file__).parents[3] / "docs" / "payments.md").read_text()
+ROOT = Path(__file__).parents[3]
+PAGE = (ROOT / "docs" / "payments.md").read_text()
+PROVIDER, API = "http://127.0.0.1:6070", "http://127.0.0.1:8070"
+API_KEYS = "SUREFOOT_PAYMENT_API_KEYS"
 
 
 def blocks(language: str) -> list[str]:
@@ -30,21 +36,38 @@ def lines(program: str) -> list[list[str]]:
     return [words for words in map(shlex.split, shell.splitlines()) if words and words[0] == program]
 
 
-async def test_every_request_shown_is_answered(empty_database_url: str, tmp_path: Path) -> None:
-    requests = lines("curl")
+async def test_every_request_shown_to_the_provider_is_answered(empty_database_url: str, tmp_path: Path) -> None:
+    requests = curls("\n".join(blocks("sh")), PROVIDER)
     assert len(requests) == 6
     async with provider_running(empty_database_url, tmp_path) as provider:
-        async with httpx.AsyncClient(base_url=provider.url) as client:
-            for words in requests:
-                path = next(word for word in words if word.startswith("http")).removeprefix("http://127.0.0.1:6070")
-                headers = dict(words[at + 1].split(": ") for at, word in enumerate(words) if word == "-H")
-                bodies = [words[at + 1] for at, word in enumerate(words) if word == "--json"]
-                kind = {"content-type": "application/json"} if bodies else {}
-                method = "POST" if bodies else "GET"
-                answer = await client.request(method, path, headers={**kind, **headers}, content="".join(bodies))
-                assert answer.is_success, f"{shlex.join(words)}\n{answer.text}"
+        async with httpx.AsyncClient() as client:
+            for curl in requests:
+                answer = await curl.sent(client, instead_of=PROVIDER, at=provider.url)
+                assert answer.is_success, f"{curl}\n{answer.text}"
                 json.loads(answer.text)
         assert await provider.sums() == (1, 1999, 1999)
+
+
+async def test_every_request_shown_to_the_payments_api_is_answered(database_url: str, tmp_path: Path) -> None:
+    requests = curls("\n".join(blocks("sh")), API)
+    readme = curls((ROOT / "README.md").read_text(), API)
+    assert (len(requests), len(readme)) == (4, 1)
+    async with (
+        provider_running(database_url, tmp_path) as provider,
+        api_process(database_url, provider.url, tmp_path) as api,
+        httpx.AsyncClient(timeout=30) as client,
+    ):
+        await api.start(SUREFOOT_PAYMENT_API_KEYS=api_keys())
+        answers = [await curl.sent(client, instead_of=API, at=api.at) for curl in (*requests, *readme)]
+        assert [answer.status_code for answer in answers] == [201, 200, 201, 200, 201]
+        assert answers[-1].content == answers[0].content  # the same request, under the same key
+        assert [line["change"]["minor_units"] for line in answers[3].json()["lines"]] == [1999, -500]
+        assert await provider.sums() == (1, 1999, 0)
+
+
+def api_keys() -> str:
+    """As the page sets them."""
+    return next(words[1].partition("=")[2] for words in lines("export") if words[1].startswith(f"{API_KEYS}="))
 
 
 def test_every_way_shown_to_start_the_provider_is_one() -> None:
@@ -83,4 +106,5 @@ def compiled(text: str) -> dict[str, Any]:
 
 def test_every_setting_is_documented() -> None:
     names = [f"`SUREFOOT_PAYMENT_{name.upper()}`" for name in PaymentSettings.model_fields]
+    names += [f"`SUREFOOT_PAYMENT_API_{name.upper()}`" for name in ApiSettings.model_fields]
     assert [name for name in names if name not in PAGE] == []
