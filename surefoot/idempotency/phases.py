@@ -51,7 +51,7 @@ async def _first_phase(
     """In the transaction of the claim: nobody was called yet, so neither has to be durable before the other."""
     try:
         kept = shape.kept(await work(begun.tx, *args))
-    except Exception:
+    except BaseException:  # also if the handler has lost patience with it
         await begun.undo()  # the claim is still held, and can be kept with the answer
         raise
     await attempt.keep(FirstPhase(name, {"result": kept}))
@@ -122,9 +122,11 @@ async def _called(
         attempt.end("busy")
         _reply(attempt, name, began, "busy")
         raise
-    except Exception as error:
+    except BaseException as error:
         attempt.end("unknown")
         _reply(attempt, name, began, type(error).__name__)
+        if not isinstance(error, Exception):  # the handler, or a middleware, has lost patience with it
+            raise
         raise OutcomeUnknown(
             f"The call {name!r} ended with {type(error).__name__}, and nobody knows what the provider did. The request "
             "is made again under the same provider key."
