@@ -1,17 +1,20 @@
 """Who gets into the payments API, and what is told to whoever sends what it cannot use."""
 
+import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
 
 import httpx
 import pytest
+from pydantic import SecretStr
 
 from services.body_limit import MOST_BYTES
 from services.payment.api.access import Access
 from services.payment.api.app import Parts, api
 from services.payment.http_gateway import HttpGateway
 from services.payment.settings import PaymentSettings
+from services.payment.webhook_settings import WebhookSettings
 from services.tables import create_tables
 from surefoot.idempotency import Store
 from tests.integration.services.payment_api_ground import (
@@ -23,6 +26,7 @@ from tests.integration.services.payment_api_ground import (
     new_key,
     settings,
 )
+from tests.integration.services.webhook_ground import SECRET, event, signed
 
 NOBODY = "http://127.0.0.1:9"
 JSON = {"Content-Type": "application/json"}
@@ -30,7 +34,10 @@ JSON = {"Content-Type": "application/json"}
 
 @asynccontextmanager
 async def opened(
-    url: str, access: Access = ACCESS, base_url: str = "http://127.0.0.1"
+    url: str,
+    access: Access = ACCESS,
+    base_url: str = "http://127.0.0.1",
+    webhooks: WebhookSettings | None = None,
 ) -> AsyncIterator[httpx.AsyncClient]:
     """The API without a provider, asked in this process."""
     await create_tables(url, "payment")
@@ -38,7 +45,7 @@ async def opened(
     layer = settings()
     gateway = HttpGateway(PaymentSettings(provider_url=NOBODY))
     async with Store(url, layer) as store:
-        app = api(Parts(url, store, layer, access, gateway))
+        app = api(Parts(url, store, layer, access, gateway, webhooks))
         async with app.router.lifespan_context(app):
             transport = httpx.ASGITransport(app, raise_app_exceptions=False)
             async with httpx.AsyncClient(transport=transport, base_url=base_url) as client:
@@ -94,6 +101,17 @@ async def test_an_open_api_is_open_to_whoever_asks_this_machine_alone(database_u
         assert_problem(await client.get("/v1/charges/ch_1"), 404, "unknown")
     async with opened(database_url, anybody, "http://evil.example") as client:
         assert_problem(await client.get("/v1/charges/ch_1"), 401, "not_let_in", "127.0.0.1")
+
+
+async def test_webhooks_need_a_signature_in_place_of_an_api_key(database_url: str) -> None:
+    body = event()
+    async with opened(database_url, webhooks=WebhookSettings(secrets=SecretStr(SECRET))) as client:
+        assert (await client.post("/webhooks/payment", content=body)).status_code == 400
+        headers = signed(body, at=int(time.time()))
+        answer = await client.post("/webhooks/payment", content=body, headers=headers)
+        assert (answer.status_code, answer.json()["outcome"]) == (200, "unmatched"), answer.text
+    async with opened(database_url) as client:
+        assert_problem(await client.post("/webhooks/payment", content=body, headers=headers), 404, "http")
 
 
 async def test_a_write_without_a_key_is_refused(client: httpx.AsyncClient) -> None:
