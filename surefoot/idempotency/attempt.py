@@ -6,7 +6,7 @@ from uuid import uuid4
 
 import structlog
 
-from surefoot.idempotency.errors import PhaseMisuse, StoreAway
+from surefoot.idempotency.errors import FenceLost, PhaseMisuse, StoreAway
 from surefoot.idempotency.layer import Layer
 from surefoot.idempotency.lease import Lease
 from surefoot.idempotency.minting import Mint
@@ -19,6 +19,12 @@ log = structlog.get_logger("surefoot.idempotency")
 Ending = Literal["unknown", "busy", "lost", "away"]
 """Why a handler was ended: nobody knows what a provider did; it has a call of ours in flight; somebody else has the
 claim; the store does not answer."""
+_ENDINGS: dict[Ending, str] = {
+    "unknown": "nobody knows what a provider did that it has called, and whoever tries another may do it twice",
+    "busy": "a provider has a call of it in flight already",
+    "lost": "somebody else works on it",
+    "away": "the store does not answer",
+}
 
 
 class Attempt:
@@ -38,6 +44,7 @@ class Attempt:
         self._new_key = uuid4().hex
         self._begun = begun
         self._was_kept = claim.provider_key is not None
+        self._is_kept = begun is None
         self._has_tried = False
         self._has_called = False
         self._has_committed = False
@@ -60,6 +67,11 @@ class Attempt:
         Handlers go through their phases and calls in one order. So whatever this attempt ran itself, and did not find
         done, is where the earlier one had come to at most."""
         return self.claim.in_doubt and not self._has_tried
+
+    @property
+    def is_gone(self) -> bool:
+        """Whether the transaction of the claim is over, and the claim was not kept by it."""
+        return self._begun is None and not self._is_kept
 
     @property
     def begun(self) -> Begun | None:
@@ -87,12 +99,24 @@ class Attempt:
                 self.claim = await begun.keep(
                     self.mint.kept(), self.mint.resource, self.provider_key, self._request, phase
                 )
-            except BaseException:
-                await begun.release()
+            except BaseException as error:
+                await self._not_kept(begun, error)
                 raise
+            self._is_kept = True
             self.mint.is_closed = True
             self._lease = self._leased()
         return self.claim
+
+    async def _not_kept(self, begun: Begun, error: BaseException) -> None:
+        """What a phase had written shows its error when it is committed: that is undone, and the claim still held."""
+        is_of_the_phase = isinstance(error, Exception) and not isinstance(error, FenceLost | StoreAway)
+        try:
+            if is_of_the_phase and self.claim.attempt == 1:
+                await begun.undo()
+                self._begun = begun
+        finally:
+            if self._begun is None:
+                await begun.release()
 
     async def finish(self, answer: Answer, state: State) -> None:
         """End an untouched one: claim and answer in one transaction, as on a local route."""
@@ -100,6 +124,7 @@ class Attempt:
         begun, self._begun = self._begun, None
         try:
             await begun.finish(answer, state)
+            self._is_kept = True
         finally:
             await begun.release()
 
@@ -113,6 +138,11 @@ class Attempt:
             raise PhaseMisuse(
                 f"{name!r} was begun when the request had been answered (in a background task, perhaps). Await phases "
                 "and calls before the handler returns."
+            )
+        if self.ending is not None:
+            raise PhaseMisuse(
+                f"{name!r} was begun although the request cannot go on now: {_ENDINGS[self.ending]}. Let the error out "
+                "that said so: the request is answered by the layer, and gone on with from where it came to."
             )
         if self._under_way is not None:
             raise PhaseMisuse(

@@ -9,6 +9,7 @@ import asyncio
 from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import Protocol
+from urllib.parse import quote
 
 import structlog
 from starlette.exceptions import HTTPException
@@ -65,7 +66,7 @@ class Exchange:
     def __init__(self, layer: Layer, scope: Scope, receive: Receive, send: Send) -> None:
         self.layer = layer
         self.scope = scope
-        self.path: str = (scope.get("raw_path") or scope["path"].encode()).partition(b"?")[0].decode("latin-1")
+        self.path = _raw_path(scope)
         self.query: str = scope.get("query_string", b"").decode("latin-1")
         self.key_lines = [value for name, value in scope["headers"] if name == KEY_HEADER]
         self.resumed: Resumed | None = scope.get(SCOPE_KEY)
@@ -232,6 +233,12 @@ def resumed_tenant(scope: Scope) -> str | None:
     For the app's authentication, which finds no credentials in such a request: they are not stored."""
     resumed = scope.get(SCOPE_KEY)
     return resumed.request.tenant if isinstance(resumed, Resumed) else None
+
+
+def _raw_path(scope: Scope) -> str:
+    """The path as it was sent, as far as the server tells."""
+    raw: bytes | None = scope.get("raw_path")
+    return quote(scope["path"]) if not raw else raw.partition(b"?")[0].decode("latin-1")
 
 
 async def _nowhere(message: Message) -> None:

@@ -33,7 +33,13 @@ class LocalWork:
     async def _closed(self, response: Response | None) -> Answer | None:
         asked = self._begun.claim.asked
         try:
-            return await self._settled(response)
+            try:
+                return await self._settled(response)
+            except (FenceLost, StoreAway):
+                raise
+            except Exception:  # what the handler had done cannot be committed: it failed, and answered too early
+                await self._settled(None)
+                raise
         except FenceLost:  # the transaction, and its lock, had been ended behind our back
             metrics.FENCE_LOST.labels(asked.route).inc()
             return self._layer.problems.in_flight(0)

@@ -47,6 +47,8 @@ class OutsideWork:
             await attempt.noted()
             if attempt.ending is not None:
                 return await self._ended(error)
+            if attempt.is_gone:  # with all that was done in it: whoever asks again begins anew
+                return None
             return await self._settled(response, error)
         except FenceLost:
             return await self._look_again()
@@ -77,9 +79,9 @@ class OutsideWork:
         fate = fate_of(response.status, attempt.route, begun=attempt.has_begun)
         match fate:
             case Stored(state):
-                if response.status >= FIRST_ERROR and attempt.is_in_doubt:
-                    return await self._unknown("It was refused before it was known what an earlier attempt had done.")
-                await self._store(Answer(response.status, kept_headers(response.headers), response.body), state)
+                answer = Answer(response.status, kept_headers(response.headers), response.body)
+                stored = await self._store(answer, state)
+                return None if stored is answer else stored
             case Forgotten():
                 await self._forget()
             case Rerun():
@@ -89,7 +91,10 @@ class OutsideWork:
         return None
 
     async def _store(self, answer: Answer, state: State) -> Answer:
+        """This, or what is sent in its place."""
         attempt = self._attempt
+        if answer.status >= FIRST_ERROR and attempt.is_in_doubt:
+            return await self._unknown("It was refused before it was known what an earlier attempt had done.")
         if attempt.is_untouched:
             await attempt.finish(answer, state)
         else:
