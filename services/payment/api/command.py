@@ -79,7 +79,8 @@ async def _serve(settings: ServiceSettings, at: Served) -> None:
     gateway = HttpGateway()
     store = Store(url, idempotency, pool_size=own.connections, name="surefoot payments")
     takes_webhooks = webhooks.secrets is not None
-    parts = Parts(url, store, idempotency, access, gateway, webhooks if takes_webhooks else None, Alerts())
+    alerts = Alerts(own.alert_webhook)
+    parts = Parts(url, store, idempotency, access, gateway, webhooks if takes_webhooks else None, alerts)
     service = PaymentsService(parts, at.listener)
     log.info("payments start", database=shown_url(url), open=at.is_open, webhooks=takes_webhooks)
     typer.echo(f"Payments are taken at {url_of(at.listener)}/v1/charges (and /docs; Ctrl-C stops it)")
@@ -88,6 +89,7 @@ async def _serve(settings: ServiceSettings, at: Served) -> None:
         await running.serve(service)
     finally:
         await gateway.close()
+        await alerts.close()
     if not service.has_started:
         raise ConfigurationError("The payments API could not be started: the log above says why.")
 

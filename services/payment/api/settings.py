@@ -15,3 +15,4 @@ class ApiSettings(BaseSettings):
         "key itself in place of its hash.",
     )
     connections: int = Field(20, ge=1, le=500, description="Database connections of one process, for keys and work.")
+    alert_webhook: str | None = Field(None, description="Gets a JSON POST for every alert.")
