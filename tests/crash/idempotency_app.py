@@ -49,6 +49,8 @@ class Order(BaseModel):
     """The handler rests so long before it does something."""
     provider_ms: int = 0
     """The provider charges, and answers so long after."""
+    at_once: bool = False
+    """The provider is called without a phase before it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,8 +79,8 @@ class Provider:
         return Charged(number)
 
 
-async def create(tx: Tx, reference: str) -> str:
-    return reference
+async def create(tx: Tx) -> None:
+    return None
 
 
 async def finish(tx: Tx, mark: str) -> None:
@@ -93,9 +95,10 @@ def make_app(store: Store, provider: Provider) -> FastAPI:
     @idempotent(effect="outside")
     async def charge(order: Order, request: Idempotent) -> dict[str, Any]:
         thing = request.mint(id=lambda: uuid.uuid4().hex, at=lambda: datetime.now(UTC))
-        reference = await request.phase("created", create, thing.id)
         await asyncio.sleep(order.work_ms / 1000)
-        charged = await request.call("charge", provider.charge, order, reference)
+        if not order.at_once:
+            await request.phase("created", create)
+        charged = await request.call("charge", provider.charge, order, thing.id)
         await request.phase("finished", finish, order.mark)
         return {"id": thing.id, "at": thing.at, "charge": charged.number, "unminted": uuid.uuid4().hex}
 

@@ -143,6 +143,15 @@ class Ground:
         except AssertionError as late:
             raise AssertionError(f"{late}\n{self.logs()}") from late
 
+    async def is_abandoned(self) -> None:
+        """Wait until a lease ran out long ago, so that somebody should have gone on with the request."""
+        overdue = "SELECT count(*) FROM surefoot.idempotency_keys WHERE lease_until < now() - interval '2 seconds'"
+
+        async def ran_out() -> bool:
+            return bool(await self.connection.fetchval(overdue))
+
+        await eventually(ran_out, what="a lease ran out")
+
     async def findings(self, path: str) -> list[Finding]:
         effects = [Effect(*row) for row in await self.connection.fetch(EFFECTS)]
         rows = [KeyRow(*row) for row in await self.connection.fetch(STATES)]

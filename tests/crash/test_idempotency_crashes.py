@@ -42,7 +42,7 @@ def cases(points: dict[str, str]) -> pytest.MarkDecorator:
 
 @cases(POINTS)
 async def test_a_process_is_killed_and_clients_try_again_at_once(point: str, ground: Ground) -> None:
-    asked = ask("/charges")
+    asked = ask("/charges", at_once=point.startswith("claimed"))
     dying, other = await ground.start_two(armed(point, "kill"), {})
     await ground.send(dying, asked)
     assert await dying.handle.ended() == -signal.SIGKILL
@@ -53,7 +53,7 @@ async def test_a_process_is_killed_and_clients_try_again_at_once(point: str, gro
 async def test_a_process_is_killed_and_nobody_tries_again_until_the_completer_is_done(
     point: str, ground: Ground
 ) -> None:
-    asked = ask("/charges")
+    asked = ask("/charges", at_once=point.startswith("claimed"))
     dying, other = await ground.start_two(armed(point, "kill"), {})
     await ground.send(dying, asked)
     assert await dying.handle.ended() == -signal.SIGKILL
@@ -107,7 +107,7 @@ async def test_the_completer_is_killed_too_and_another_one_goes_on(ground: Groun
 
 @cases(POINTS)
 async def test_a_process_is_frozen_past_its_lease_and_woken(point: str, ground: Ground) -> None:
-    asked = ask("/charges")
+    asked = ask("/charges", at_once=point.startswith("claimed"))
     frozen, other = await ground.start_two(armed(point, "stop"), {})
     sending = asyncio.create_task(ground.send(frozen, asked))
     await frozen.handle.stopped()
