@@ -54,7 +54,8 @@ class Claim:
     """The results of those that an earlier attempt has committed, by name."""
     in_doubt: bool = False
     """An earlier attempt may have called a provider, and nobody knows what came of it: it said so (the row's
-    outcome_unknown), or its lease ran out after it was kept. A refusal is no answer to such a request."""
+    outcome_unknown), or its lease ran out after it was kept. A refusal is no answer to such a request. A phase that
+    was committed after the call ends the doubt: it rests on what the provider said."""
 
 
 @dataclass(frozen=True, slots=True)

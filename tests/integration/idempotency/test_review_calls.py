@@ -1,0 +1,151 @@
+"""A provider that may have charged is never forgotten, whatever a handler does with what it was told."""
+
+import asyncio
+from typing import Any
+
+import pytest
+from fastapi import HTTPException
+from starlette.middleware import Middleware
+from starlette.responses import JSONResponse
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+from surefoot.idempotency import Idempotent, Store, Tx, idempotent
+from tests.integration.idempotency.http_ground import REPLAYED, new_key, served
+from tests.integration.idempotency.review_ground import Bank, app_around, breaks, hangs
+
+EVERY_WAY = pytest.mark.parametrize("on_failure", ["rerun", "replay"])
+
+
+@pytest.mark.parametrize("status", [201, 402, 503])
+@EVERY_WAY
+async def test_a_call_that_the_handler_itself_cuts_short_has_an_unknown_outcome(
+    store: Store, status: int, on_failure: Any
+) -> None:
+    app, bank = app_around(store), Bank([hangs])
+
+    @app.post("/")
+    @idempotent(effect="outside", on_failure=on_failure)
+    async def pay(once: Idempotent) -> JSONResponse:
+        try:
+            async with asyncio.timeout(0.1):
+                paid = await once.call("charge", bank.charge)
+        except TimeoutError:
+            return JSONResponse({"said": "it takes too long"}, status)
+        return JSONResponse({"said": paid}, 201)
+
+    async with served(app) as client:
+        key = {"Idempotency-Key": new_key()}
+        first = await client.post("/", headers=key)
+        assert (first.status_code, first.json()["type"]) == (504, "/problems/idempotency/outcome-unknown")
+        second = await client.post("/", headers=key)
+        assert (second.status_code, second.json()) == (201, {"said": f"paid under {bank.calls[0]}"})
+    assert len(bank.charges) == 1
+
+
+@EVERY_WAY
+async def test_a_call_that_a_middleware_cuts_short_has_an_unknown_outcome(store: Store, on_failure: Any) -> None:
+    app, bank = app_around(store), Bank([hangs])
+    app.user_middleware.append(Middleware(Impatient))
+
+    @app.post("/")
+    @idempotent(effect="outside", on_failure=on_failure)
+    async def pay(once: Idempotent) -> str:
+        return await once.call("charge", bank.charge)
+
+    async with served(app) as client:
+        key = {"Idempotency-Key": new_key()}
+        first = await client.post("/", headers=key)
+        assert (first.status_code, first.json()["type"]) == (504, "/problems/idempotency/outcome-unknown")
+        assert (await client.post("/", headers=key)).status_code == 200
+    assert len(bank.charges) == 1
+
+
+async def test_after_an_unknown_outcome_no_other_provider_is_called(store: Store) -> None:
+    """The first one may have charged: whoever tries another then charges twice."""
+    app, bank, other = app_around(store), Bank([breaks]), Bank()
+
+    @app.post("/")
+    @idempotent(effect="outside")
+    async def pay(once: Idempotent) -> str:
+        try:
+            return await once.call("charge", bank.charge)
+        except Exception:
+            return await once.call("charge elsewhere", other.charge)
+
+    async with served(app) as client:
+        key = {"Idempotency-Key": new_key()}
+        assert (await client.post("/", headers=key)).status_code == 504
+        assert other.calls == []
+        assert (await client.post("/", headers=key)).json() == f"paid under {bank.calls[0]}"
+    assert (len(bank.charges), other.calls) == (1, [])
+
+
+@pytest.mark.parametrize("how", ["raises", "500", "too large"])
+async def test_a_failure_that_is_replayed_does_not_answer_for_a_call_whose_outcome_is_in_doubt(
+    store: Store, how: str
+) -> None:
+    app, bank = app_around(store), Bank([breaks])
+
+    @app.post("/")
+    @idempotent(effect="outside", on_failure="replay")
+    async def pay(once: Idempotent) -> Any:
+        if once.attempt == 2:
+            if how == "raises":
+                raise RuntimeError("not now")
+            if how == "500":
+                raise HTTPException(500, "not now")
+            return JSONResponse("x" * (2 * 1024 * 1024), 422)
+        return await once.call("charge", bank.charge)
+
+    async with served(app) as client:
+        key = {"Idempotency-Key": new_key()}
+        assert (await client.post("/", headers=key)).status_code == 504
+        assert (await client.post("/", headers=key)).status_code == 504
+        third = await client.post("/", headers=key)
+        assert (third.status_code, third.json()) == (200, f"paid under {bank.calls[0]}")
+    assert len(bank.charges) == 1
+
+
+async def test_a_phase_that_the_handler_cuts_short_leaves_nothing_for_the_next_one_to_commit(
+    store: Store, connection: Any
+) -> None:
+    app, bank = app_around(store), Bank([breaks])
+
+    async def write(tx: Tx) -> None:
+        await (await tx.session.connection()).exec_driver_sql(
+            "INSERT INTO effects SELECT coalesce(max(n), 0) + 1 FROM effects"
+        )
+        if not bank.calls:
+            await hangs()
+
+    @app.post("/")
+    @idempotent(effect="outside")
+    async def pay(once: Idempotent) -> str:
+        try:
+            async with asyncio.timeout(0.1):
+                await once.phase("written", write)
+        except TimeoutError:
+            pass
+        return await once.call("charge", bank.charge)
+
+    async with served(app) as client:
+        key = {"Idempotency-Key": new_key()}
+        assert (await client.post("/", headers=key)).status_code == 504
+        answer = await client.post("/", headers=key)
+        assert answer.status_code == 200
+        assert (await client.post("/", headers=key)).headers[REPLAYED] == "true"
+    assert await connection.fetchval("SELECT count(*) FROM effects") == 1
+
+
+class Impatient:
+    """Ends what takes too long, as some middleware does, and says so."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        try:
+            async with asyncio.timeout(0.2):
+                await self._app(scope, receive, send)
+        except TimeoutError:
+            await JSONResponse({"said": "it takes too long"}, 503)(scope, receive, send)
