@@ -44,10 +44,11 @@ async def admit(layer: Layer, exchange: Exchange, route: Route, name: str, *, wa
         entered = await layer.flights.enter(asked, route)
     except StoreAway as error:
         if not route.fail_open:
-            await _refuse(layer, exchange, name)
+            await _refuse(layer, exchange, name, error)
         metrics.FAIL_OPEN.labels(name).inc()
-        log.warning("done without protection: the store of idempotency keys is away", route=name)
+        layer.absence.met(error)
         return without_store(layer, asked, error)
+    layer.absence.over()
     if not isinstance(entered, Led):
         await _count(layer, asked, entered)
         await _give(exchange, layer.problems.found(entered))
@@ -82,13 +83,13 @@ def _resume(layer: Layer, exchange: Exchange, route: Route) -> Idempotent:
 async def _unkeyed(layer: Layer, exchange: Exchange, route: Route, name: str, tenant: str) -> Idempotent:
     try:
         return await without_key(layer, exchange, route, name, tenant)
-    except StoreAway:
-        await _refuse(layer, exchange, name)
+    except StoreAway as error:
+        await _refuse(layer, exchange, name, error)
 
 
-async def _refuse(layer: Layer, exchange: Exchange, name: str) -> NoReturn:
+async def _refuse(layer: Layer, exchange: Exchange, name: str, error: StoreAway) -> NoReturn:
     metrics.FAIL_CLOSED.labels(name).inc()
-    log.warning("refused: the store of idempotency keys is away", route=name)
+    layer.absence.met(error)
     await _give(exchange, layer.problems.store_unavailable())
 
 

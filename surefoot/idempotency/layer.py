@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 from starlette.requests import Request
 
+from surefoot.idempotency.absence import Absence
 from surefoot.idempotency.mismatches import MismatchWatch
 from surefoot.idempotency.problems import Problems
 from surefoot.idempotency.settings import IdempotencySettings
@@ -25,5 +26,6 @@ class Layer:
     flights: Flights
     alerts: Alerts
     mismatches: MismatchWatch
+    absence: Absence
     request_headers: frozenset[str]
     """Of a request, what is stored for making it again."""

@@ -28,6 +28,7 @@ STUCK = Gauge("surefoot_idempotency_stuck", "Keys in flight whose lease ran out 
 OLDEST_PENDING_S = Gauge(
     "surefoot_idempotency_oldest_pending_call_seconds", "Age of the oldest call without an answer."
 )
+STORE_OUTAGES = Counter("surefoot_idempotency_store_outages_total", "Times requests lost the store.")
 COMPLETER_OUTAGES = Counter("surefoot_idempotency_completer_outages_total", "Times the completer lost the store.")
 HOUSEKEEPING_OUTAGES = Counter("surefoot_idempotency_housekeeping_outages_total", "Times housekeeping lost the store.")
 REAPED = Counter("surefoot_idempotency_reaped_total", "Keys deleted when their windows had passed.")

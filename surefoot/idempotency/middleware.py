@@ -13,6 +13,7 @@ from datetime import timedelta
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from surefoot.errors import ConfigurationError
+from surefoot.idempotency.absence import Absence
 from surefoot.idempotency.exchange import Exchange, current
 from surefoot.idempotency.layer import Layer, TenantOf
 from surefoot.idempotency.mismatches import MismatchWatch
@@ -62,6 +63,7 @@ class Idempotency:
             flights=Flights(store, settings),
             alerts=alerts,
             mismatches=MismatchWatch(alerts),
+            absence=Absence(),
             request_headers=REQUEST_HEADERS | _without_credentials(keep_headers),
         )
 

@@ -30,7 +30,7 @@ from surefoot.database.connection import (
 from surefoot.database.guard import watch
 from surefoot.idempotency.errors import StoreAway
 
-WAIT_S = 2.0
+WAIT_S = 5.0
 """How long a request waits for a connection before it is told that there is none."""
 PATIENT_S = 10.0
 """And what has been claimed already: its work is done, and is to be kept."""
