@@ -4,8 +4,10 @@ import random
 from datetime import timedelta
 
 from surefoot.idempotency.values import Asked, Effect
+from tests.model.idempotency.ground import Ground
+from tests.model.idempotency.promises import broken
 from tests.model.idempotency.reference import Rules
-from tests.model.idempotency.world import Ground, World
+from tests.model.idempotency.world import World
 
 UNIT = timedelta(seconds=70)
 RULES = Rules(
@@ -43,7 +45,7 @@ async def play(world: World) -> None:
     finally:
         for worker in list(world.workers):
             await world.crash(worker)
-    assert world.broken_promises() == []
+    assert broken(world.seen, world.provider) == []
 
 
 async def move(world: World) -> None:

@@ -12,6 +12,7 @@ from typing import Any
 
 from surefoot.idempotency.errors import FenceLost
 from surefoot.idempotency.route import Route
+from surefoot.idempotency.store import FirstPhase
 from surefoot.idempotency.store.deciding import Again, Claimable, First, Stored, TakeOver, behind_lock, claim_of, decide
 from surefoot.idempotency.values import Answer, Asked, Claim, Found, State, StoredRequest
 from tests.model.idempotency.reference import Rules
@@ -153,7 +154,12 @@ class MemoryBegun:
         self.claim = claim
 
     async def keep(
-        self, minted: Mapping[str, Any], resource: str | None, provider_key: str, request: StoredRequest
+        self,
+        minted: Mapping[str, Any],
+        resource: str | None,
+        provider_key: str,
+        request: StoredRequest,
+        phase: FirstPhase | None = None,
     ) -> Claim:
         if isinstance(self.decision, TakeOver):
             assert self.store.row is not None
@@ -162,7 +168,8 @@ class MemoryBegun:
             row = self._new("IN_FLIGHT", self.store.now + self.store.rules.lease)
         kept = {**minted, **self.claim.minted}
         key = self.claim.provider_key or provider_key
-        self.store.row = replace(row, minted=kept, provider_key=key)
+        phases = row.phases if phase is None else {**row.phases, phase.name: phase.result}
+        self.store.row = replace(row, minted=kept, provider_key=key, phases=phases)
         await self.release()
         self.claim = replace(self.claim, minted=kept, provider_key=key)
         return self.claim

@@ -1,19 +1,22 @@
 """A key with everything that can happen to it: clients, processes that die or sleep, a provider, a completer, time.
 
 Each move is made on a store and told to the reference, and they must agree on it. What is promised is looked at when
-it is over (`broken_promises`).
+it is over (see `promises`).
 """
 
 import random
 from collections import Counter
 from collections.abc import Awaitable, Sequence
-from datetime import datetime, timedelta
+from datetime import timedelta
 from itertools import count
-from typing import Any, Protocol
+from typing import Any
 
 from surefoot.idempotency.errors import FenceLost
 from surefoot.idempotency.route import Route
+from surefoot.idempotency.store import FirstPhase
 from surefoot.idempotency.values import Answer, Answered, Asked, Found, Gone, InFlight, Mismatch, StoredRequest
+from tests.model.idempotency.ground import Ground
+from tests.model.idempotency.promises import Seen
 from tests.model.idempotency.provider import Provider
 from tests.model.idempotency.reference import (
     Began,
@@ -34,19 +37,6 @@ REQUEST = StoredRequest("POST", "/charges", "", (), b"{}", "tenant")
 RETRY_IN = timedelta(seconds=30)
 
 
-class Ground(Protocol):
-    """What the store stands on: its verbs, and a clock that can be moved."""
-
-    store: Any
-
-    def now(self) -> datetime: ...
-
-    async def advance(self, by: timedelta, workers: list[Worker]) -> None: ...
-
-    async def quiet(self, workers: list[Worker]) -> None:
-        """Wait until nobody but these holds the key's lock: what was only looked at is given back a little later."""
-
-
 class World:
     def __init__(self, ground: Ground, rules: Rules, asked: Asked, chance: random.Random) -> None:
         self.ground = ground
@@ -58,10 +48,7 @@ class World:
         self.reference = Reference(rules)
         self.provider = Provider(chance)
         self.workers: list[Worker] = []
-        self.given: list[tuple[int, bytes, Answer]] = []
-        """Answers that clients got: in which life, to what they asked."""
-        self.local_effects: Counter[int] = Counter()
-        self.provider_keys: dict[int, set[str]] = {}
+        self.seen = Seen()
         self.verdicts: Counter[Verdict] = Counter()
         self._numbers = count(1)
 
@@ -83,7 +70,7 @@ class World:
             if isinstance(found, Answered):
                 assert self.reference.settled is not None
                 assert found.answer == self.reference.settled.answer
-                self.given.append((len(self.reference.lives), asks, found.answer))
+                self.seen.answers.append((len(self.reference.lives), asks, found.answer))
         return expected
 
     def _started(self, begun: Any, *, resumes: bool) -> None:
@@ -138,16 +125,27 @@ class World:
         number, now = worker.number, self.ground.now()
         assert worker.begun is not None
         begun, worker.begun = worker.begun, None
-        worker.claim = await begun.keep({"id": f"id-{number}"}, f"id-{number}", f"provider-{number}", REQUEST)
-        minted, provider_key = worker.claim.minted["id"], worker.claim.provider_key
+        first_phase = self._first_phase(worker)
+        minted = {"id": f"id-{number}"}
+        worker.claim = await begun.keep(minted, minted["id"], f"provider-{number}", REQUEST, first_phase)
+        provider_key = worker.claim.provider_key
         assert provider_key is not None
         if worker.resumes:
             self.reference.happened(Resumed(number, now))
         else:
             self.reference.happened(Began(number, now, worker.claim.asked.fingerprint, "outside"))
-        first = self.reference.kept
-        assert first is None or (first.minted, first.provider_key) == (minted, provider_key)
-        self.reference.happened(Kept(number, minted, provider_key))
+        kept, first = Kept(number, worker.claim.minted["id"], provider_key), self.reference.kept
+        assert first is None or (first.minted, first.provider_key) == (kept.minted, kept.provider_key)
+        self.reference.happened(kept)
+        if first_phase is not None:
+            worker.committed = True
+            self.reference.happened(Phased(number, first_phase.name, first_phase.result))
+
+    def _first_phase(self, worker: Worker) -> FirstPhase | None:
+        """A new request may commit its first phase with its claim."""
+        if worker.resumes or worker.steps[0] != "created" or self.chance.random() < 0.5:
+            return None
+        return FirstPhase(worker.steps.pop(0), f"created by {worker.number}")
 
     async def _phase(self, worker: Worker, name: str) -> None:
         if name == "finished" and worker.said != "charged":
@@ -168,7 +166,7 @@ class World:
     def _call(self, worker: Worker) -> None:
         key = worker.claim.provider_key
         assert key is not None
-        self.provider_keys.setdefault(worker.life, set()).add(key)
+        self.seen.provider_keys.setdefault(worker.life, set()).add(key)
         worker.said = self.provider.call(key)
 
     async def _end(self, worker: Worker) -> None:
@@ -216,7 +214,7 @@ class World:
         if worker.ending == "error":
             self.reference.happened(Failed(number, None))
         else:
-            self.local_effects[worker.life] += worker.ending == "well"
+            self.seen.local_effects[worker.life] += worker.ending == "well"
             self._settled(worker, answer)
         self._gone(worker)
 
@@ -234,7 +232,7 @@ class World:
 
     def _settled(self, worker: Worker, answer: Answer) -> None:
         self.reference.happened(SettledFact(worker.number, self.ground.now(), answer))
-        self.given.append((worker.life, worker.claim.asked.fingerprint, answer))
+        self.seen.answers.append((worker.life, worker.claim.asked.fingerprint, answer))
 
     def _gone(self, worker: Worker) -> None:
         if worker in self.workers:
@@ -282,21 +280,6 @@ class World:
     async def keep_house(self) -> None:
         await self.store.expire(100)
         await self.store.reap(100)
-
-    # -- what is promised ---------------------------------------------------------------------------------------------
-
-    def broken_promises(self) -> list[str]:
-        """To be asked when nothing is under way any more."""
-        broken = [f"life {life}: the provider was called under {sorted(keys)}"
-                  for life, keys in self.provider_keys.items() if len(keys) > 1]  # fmt: skip
-        broken += [f"life {life}: {charges} charges" for life, keys in self.provider_keys.items()
-                   if (charges := self.provider.charges(keys)) > 1]  # fmt: skip
-        broken += [f"life {life}: {times} effects" for life, times in self.local_effects.items() if times > 1]
-        answers: dict[int, set[tuple[bytes, Answer]]] = {}
-        for life, asks, answer in self.given:
-            answers.setdefault(life, set()).add((asks, answer))
-        broken += [f"life {life}: {found}" for life, found in answers.items() if len(found) > 1]
-        return broken
 
 
 def _named(found: Found) -> Verdict:
