@@ -14,6 +14,8 @@ from uuid import uuid4
 import psycopg
 import pytest
 
+from tests.servers import open_directory
+
 pytestmark = pytest.mark.slow
 
 ENDS_WITHIN_S = 40
@@ -77,13 +79,12 @@ class Up:
 
 
 @pytest.fixture
-def up(tmp_path: Path) -> Iterator[Up]:
-    for parent in (tmp_path, tmp_path.parent, tmp_path.parent.parent):
-        parent.chmod(0o755)  # the server does not run as root, and has to get in
-    with listener() as one, listener() as other, listener() as third:
-        up = Up(tmp_path / "data", *(taken.getsockname()[1] for taken in (one, other, third)))
-    yield up
-    up.kill_all()
+def up() -> Iterator[Up]:
+    with open_directory() as directory:
+        with listener() as one, listener() as other, listener() as third:
+            up = Up(directory / "data", *(taken.getsockname()[1] for taken in (one, other, third)))
+        yield up
+        up.kill_all()
 
 
 def listener(port: int = 0) -> socket.socket:
