@@ -34,6 +34,14 @@ class ParkedStatements:
                 $18::bytea[], $19::text[], $20::bigint[], $21::text[])
               AS e(log_offset, key, source, event_id, event_type, state, holds, attempts, rest_s, reason, last_error,
                 fingerprint, failures, record_key, value, headers, timestamp_ms, prepared)"""
+        # Whoever had its turn waits again behind those that hold its key from before it. There are some where a
+        # consumer begins anew and has a handler now for what it had passed by.
+        self.step_back = f"""
+            UPDATE {parked} p SET state = 'WAITING'
+            FROM unnest($4::text[], $5::bigint[]) AS holder(key, log_offset)
+            WHERE p.consumer = $1::text AND p.topic = $2::text AND p.partition = $3::int AND p.holds
+              AND p.key = holder.key AND p.log_offset > holder.log_offset AND p.state = 'DUE'
+            RETURNING p.key"""
 
     def _turns(self, parked: str) -> None:
         """Whose turn it is. $4 of the first two: offsets of calls under way."""

@@ -68,6 +68,10 @@ class Parking:
         if rows:
             columns = [list(column) for column in zip(*[_columns(row) for row in rows], strict=True)]
             await driver.execute(self.sql.park, *position.place, *columns)
+            holding = {row.record.offset: row.key for row in rows if row.holds}
+            passed = await driver.fetch(self.sql.step_back, *position.place, [*holding.values()], [*holding])
+            if passed:
+                await self.promote(driver, position, [row[0] for row in passed])
 
     async def due(
         self, driver: Connection, position: Position, *, under_way: Sequence[int], at_most: int

@@ -109,3 +109,38 @@ async def test_an_attempt_at_an_event_that_is_parked_no_more_has_no_effect_and_d
     assert await effects(connection) == [2]
     assert await outcomes(connection, "warehouse") == {"PARKED": 1, "PROCESSED": 1}
     assert await letters(connection) == []
+
+
+async def test_an_event_does_not_pass_one_read_again_that_fails_and_rests(
+    database_url: str, connection: asyncpg.Connection, log: PostgresLog, topic: str
+) -> None:
+    """The later one was parked first, and its turn had come: it has to wait behind the earlier one all the same."""
+    failures = 0
+
+    async def pay(event: Event[ThingPaid], tx: Transaction) -> None:
+        nonlocal failures
+        if failures < 3:
+            failures += 1
+            raise RuntimeError("not yet")
+        await have_effect(event, tx)
+
+    async def happen(event: Event[ThingHappened], tx: Transaction) -> None:
+        if not failures:
+            raise RuntimeError("not before the other one has failed")
+        await have_effect(event, tx)
+
+    older = Consumer("warehouse", retry=TENTHS)
+    older.on(ThingHappened)(happen)
+    paid = ThingPaid(thing_id=KEY, price=Money.minor(100, "EUR"))
+    _, failing = await publish(log, paid, ThingHappened(thing_id=KEY, number=2))
+    async with consumer_running(older, database_url, log):
+        await settled_as(connection, [failing], "PARKED")
+    newer = Consumer("warehouse", retry=TENTHS)
+    newer.on(ThingHappened)(happen)
+    newer.on(ThingPaid)(pay)
+    runtime = ConsumerRuntime(newer, database_url, log, ConsumerSettings(**QUICK), begin=From("start"))  # type: ignore[arg-type]
+    running = asyncio.create_task(runtime.run())
+    await settled(connection, PROCESSED=2)
+    runtime.stop()
+    await running
+    assert await effects(connection) == [0, 2]
