@@ -4,8 +4,6 @@ A broker or server that cannot be had fails the tests that need it: a test that 
 """
 
 import asyncio
-import shutil
-import tempfile
 import uuid
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -18,6 +16,7 @@ import pytest
 from surefoot.database.embedded import EmbeddedPostgres
 from surefoot.database.migrate import migrate
 from surefoot.testing.kafka import Broker, find_kafka
+from tests.servers import postgres
 
 POSTGRES_OPTIONS = {"track_commit_timestamp": "on", "max_connections": "200"}
 TEMPLATE = "surefoot_template"
@@ -25,15 +24,8 @@ TEMPLATE = "surefoot_template"
 
 @pytest.fixture(scope="session")
 def postgres_server() -> Iterator[EmbeddedPostgres]:
-    directory = Path(tempfile.mkdtemp(prefix="surefoot-postgres-"))
-    directory.chmod(0o755)  # Postgres refuses to run as root; the user it runs as then has to get in
-    server = EmbeddedPostgres(directory, options=POSTGRES_OPTIONS)
-    server.start()
-    try:
+    with postgres(**POSTGRES_OPTIONS) as server:
         yield server
-    finally:
-        server.stop()
-        shutil.rmtree(directory, ignore_errors=True)
 
 
 @pytest.fixture(scope="session")

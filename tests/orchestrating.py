@@ -61,7 +61,7 @@ class Stage:
         rows = await self.connection.fetch("SELECT entity_id, status::text FROM surefoot.saga_instances")
         return {row[0]: row[1] for row in rows}
 
-    async def becomes(self, entity: str, status: str, within_s: float = 20) -> None:
+    async def becomes(self, entity: str, status: str, within_s: float = 60) -> None:
         async def is_so() -> bool:
             return (await self.statuses()).get(entity) == status
 

@@ -8,7 +8,7 @@ from typing import TypeVar
 T = TypeVar("T")
 
 
-async def eventually(check: Callable[[], Awaitable[T]], *, what: str, within_s: float = 30) -> T:
+async def eventually(check: Callable[[], Awaitable[T]], *, what: str, within_s: float = 60) -> T:
     """Call `check` until it returns something true, and return that; fail with `what` after the deadline."""
     deadline = time.monotonic() + within_s
     while True:

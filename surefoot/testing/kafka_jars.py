@@ -1,13 +1,17 @@
 """Apache Kafka's jars from Maven Central, in a per-user cache outside the repository, keyed by version.
 
 Downloaded once (some 46 jars, 43 MB); after that no network is needed. The download goes to a directory of its own that
-is renamed when it is complete, so that an interrupted one is never used.
+is renamed when it is complete, so that an interrupted one is never used. Whoever comes while another downloads waits:
+Maven's own repository must not be written by two.
 """
 
+import fcntl
 import os
 import shutil
 import subprocess
 import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 from surefoot.errors import ConfigurationError
@@ -38,15 +42,20 @@ def kafka_jars() -> Path:
             "Docker, or set SUREFOOT_KAFKA to a broker's address."
         )
     cached.parent.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(dir=cached.parent, prefix="download-") as temporary:
-        _download(maven, Path(temporary))
-        try:
-            (Path(temporary) / "libs").rename(cached)
-        except OSError:
-            # Another process finished first; its jars are as good as ours.
-            if not cached.is_dir():
-                raise
+    with _alone(cached.parent / "lock"):
+        if not cached.is_dir():  # still: another process may have been first
+            with tempfile.TemporaryDirectory(dir=cached.parent, prefix="download-") as temporary:
+                _download(maven, Path(temporary))
+                (Path(temporary) / "libs").rename(cached)
     return cached
+
+
+@contextmanager
+def _alone(path: Path) -> Iterator[None]:
+    """One process at a time. The system lets go of the lock if its holder dies."""
+    with path.open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
 
 
 def _download(maven: str, directory: Path) -> None:

@@ -167,7 +167,7 @@ class Ground(Stage):
 
     # -- what became of it -------------------------------------------------------------------------------------------
 
-    async def become(self, expected: dict[str, str], within_s: float = 30) -> None:
+    async def become(self, expected: dict[str, str], within_s: float = 60) -> None:
         async def is_so() -> bool:
             return await self.statuses() == expected
 
@@ -179,7 +179,7 @@ class Ground(Stage):
             told = [f"{trip}: {found.get(trip)} {await self.history(trip)}" for trip in wrong[:5]]
             raise AssertionError("\n".join([str(late), *told, self.logs()])) from late
 
-    async def have_ended(self, count: int, within_s: float = 30) -> None:
+    async def have_ended(self, count: int, within_s: float = 60) -> None:
         """However: ended or stuck."""
         asked = "SELECT count(*) FROM surefoot.saga_instances WHERE ended_at IS NOT NULL OR status = 'STUCK'"
 

@@ -67,15 +67,15 @@ async def freeze_and_finish(ground: Ground, step: str) -> None:
     await frozen.stopped()
     await ground.publish_some(100)
     other = await ground.start(**SMALL)
-    await ground.finished(within_s=20)
+    await ground.finished()
     assert await ground.owners() == {other.pid}
     assert await ground.findings() == []
 
     frozen.signal(signal.SIGCONT)
-    await eventually(lambda: shared(ground, frozen, other), what="the woken member has its share again", within_s=20)
+    await eventually(lambda: shared(ground, frozen, other), what="the woken member has its share again")
     before = await done_by(ground, frozen)
     await ground.publish_some(200)
-    await ground.finished(within_s=20)
+    await ground.finished()
     assert frozen.process.returncode is None, frozen.log.read_text()
     assert await done_by(ground, frozen) > before
     assert await ground.findings() == []

@@ -15,7 +15,7 @@ from tests.crash.consumer_ground import FAULTY, Ground
 from tests.waiting import eventually
 
 pytest_plugins = ["tests.crash.consumer_fixtures"]
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(240)]
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
 
 EVENTS = 4500 if os.environ.get("SUREFOOT_SOAK") else 1800
 OTHER_KEYS = 999

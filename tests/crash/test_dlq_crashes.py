@@ -9,7 +9,7 @@ from tests.crash.dlq_ground import EVERYTHING, WHY, DlqGround
 from tests.waiting import eventually
 
 pytest_plugins = ["tests.crash.dlq_fixtures"]
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(240)]
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
 
 LETTERS, KEYS = 24, 6
 POINTS = [

@@ -13,7 +13,7 @@ from tests.crash.dlq_ground import DlqGround
 from tests.waiting import eventually
 
 pytest_plugins = ["tests.crash.dlq_fixtures"]
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(240)]
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
 
 
 @pytest.mark.parametrize(("weakened", "expected"), [("lanes", {"out_of_order"}), ("", set())])

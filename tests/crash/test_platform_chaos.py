@@ -31,6 +31,7 @@ from tests.crash.platform_supervisor import Supervisor
 from tests.crash.platform_trouble import Trouble
 from tests.integration.services.test_services_commands import CANCELLED, SET_ASIDE
 from tests.relaying import as_environment, start_process
+from tests.servers import postgres
 from tests.waiting import eventually
 
 SOAK = bool(os.environ.get("SUREFOOT_SOAK"))
@@ -67,14 +68,9 @@ def own_broker() -> Iterator[LocalKafka]:
 
 
 @pytest.fixture
-def own_postgres(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EmbeddedPostgres]:
-    directory = tmp_path_factory.mktemp("postgres")
-    for parent in (directory, directory.parent, directory.parent.parent):
-        parent.chmod(0o755)
-    server = EmbeddedPostgres(directory, options={"max_connections": "300"})
-    server.start()
-    yield server
-    server.stop()
+def own_postgres() -> Iterator[EmbeddedPostgres]:
+    with postgres(max_connections="300") as server:
+        yield server
 
 
 async def test_no_kill_and_no_outage_costs_a_cent_or_a_piece(

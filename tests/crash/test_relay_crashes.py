@@ -32,7 +32,7 @@ async def write_some(connection: asyncpg.Connection, number: int) -> None:
 
 
 async def expect_all_well(connection: asyncpg.Connection, log: KafkaLog, topic: str) -> None:
-    await eventually(lambda: ground.all_published(connection), what="every row is PUBLISHED", within_s=60)
+    await eventually(lambda: ground.all_published(connection), what="every row is PUBLISHED")
     assert check_all(await ground.committed(connection), as_seen(await read_all(log, topic))) == []
     assert stale_write(await ground.marks(connection)) == []
 
@@ -58,11 +58,11 @@ async def test_frozen_past_its_lease_at(
     await frozen.stopped()
     await write_some(connection, 20)
     other = await start()
-    await eventually(lambda: owns_everything(connection, other), what="the other relay owns every shard", within_s=30)
-    await eventually(lambda: ground.all_published(connection), what="every row is PUBLISHED", within_s=60)
+    await eventually(lambda: owns_everything(connection, other), what="the other relay owns every shard")
+    await eventually(lambda: ground.all_published(connection), what="every row is PUBLISHED")
 
     frozen.signal(signal.SIGCONT)
-    await eventually(lambda: shares(connection), what="the woken relay has joined again", within_s=30)
+    await eventually(lambda: shares(connection), what="the woken relay has joined again")
     await write_some(connection, 20)
     await expect_all_well(connection, log, topic)
     assert frozen.process.returncode is None
@@ -94,9 +94,7 @@ async def freeze_one_and_let_another_claim(
     second = await start(failpoints="relay.claimed=stop")
     await second.stopped()
     first.signal(signal.SIGCONT)
-    await eventually(
-        lambda: has_tried_to_mark(first, connection), what="the first relay has tried to mark", within_s=20
-    )
+    await eventually(lambda: has_tried_to_mark(first, connection), what="the first relay has tried to mark")
 
 
 async def has_tried_to_mark(relay: RelayProcess, connection: asyncpg.Connection) -> bool:

@@ -19,6 +19,7 @@ from surefoot.testing.kafka import LocalKafka
 from tests.crash import ground
 from tests.events import things_on
 from tests.relaying import RelayProcess, as_seen, read_all, spec, start_relay
+from tests.servers import postgres
 from tests.waiting import eventually
 
 pytestmark = [pytest.mark.kafka, pytest.mark.slow]
@@ -35,14 +36,9 @@ def own_broker() -> Iterator[LocalKafka]:
 
 
 @pytest.fixture
-def own_postgres(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EmbeddedPostgres]:
-    directory = tmp_path_factory.mktemp("postgres")
-    for parent in (directory, directory.parent, directory.parent.parent):
-        parent.chmod(0o755)
-    server = EmbeddedPostgres(directory, options={"track_commit_timestamp": "on"})
-    server.start()
-    yield server
-    server.stop()
+def own_postgres() -> Iterator[EmbeddedPostgres]:
+    with postgres(track_commit_timestamp="on") as server:
+        yield server
 
 
 @pytest.fixture

@@ -96,7 +96,7 @@ async def freeze_and_finish(ground: Ground, point: str) -> None:
     before = await everything(ground)
 
     frozen.signal(signal.SIGCONT)
-    await eventually(lambda: ground.has_a_share(frozen), what="the woken one has a share again", within_s=20)
+    await eventually(lambda: ground.has_a_share(frozen), what="the woken one has a share again")
     assert await everything(ground) == before
     await ground.request(*AFTERWARDS)
     await ground.become({**STORY, **AFTERWARDS})

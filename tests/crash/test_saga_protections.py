@@ -68,7 +68,7 @@ async def test_a_stale_timer_acts_only_if_it_does_not_say_what_it_belongs_to(
     assert await ground.cancelled() == []
 
     frozen.signal(signal.SIGCONT)
-    await eventually(lambda: ground.has_a_share(frozen), what="the woken one has a share again", within_s=20)
+    await eventually(lambda: ground.has_a_share(frozen), what="the woken one has a share again")
     charging.set()
     await ground.have_ended(1)
     assert {finding.violation for finding in await ground.cancelled()} == expected

@@ -122,7 +122,7 @@ async def goes_on_for_several_timeouts(ground: Ground, weakened: str) -> None:
     """Until the saga is given up, if a guard is out; else for many times its timeout."""
     await ground.becomes_known("t-1")
     if weakened:
-        await eventually(ground.cancelled, what="the saga is given up for want of the guard", within_s=15)
+        await eventually(ground.cancelled, what="the saga is given up for want of the guard")
         return
     ends = asyncio.get_running_loop().time() + AWAY_S
     while asyncio.get_running_loop().time() < ends:

@@ -1,9 +1,7 @@
 """The embedded server outlives what happens to laptops: it is stopped, cut off, interrupted, and started again."""
 
 import os
-import shutil
 import socket
-import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -12,17 +10,16 @@ import pytest
 
 from surefoot.database.embedded import EmbeddedPostgres
 from surefoot.errors import ConfigurationError
+from tests.servers import open_directory
 
 pytestmark = pytest.mark.slow
 
 
 @pytest.fixture
 def directory() -> Iterator[Path]:
-    directory = Path(tempfile.mkdtemp(prefix="surefoot-embedded-"))
-    directory.chmod(0o755)  # Postgres refuses to run as root; the user it runs as then has to get in
-    yield directory
-    EmbeddedPostgres(directory).stop()
-    shutil.rmtree(directory, ignore_errors=True)
+    with open_directory() as directory:
+        yield directory
+        EmbeddedPostgres(directory).stop()
 
 
 def ask(url: str, statement: str) -> list[tuple[object, ...]]:

@@ -16,6 +16,8 @@ import httpx
 import psycopg
 import pytest
 
+from tests.servers import open_directory
+
 pytestmark = pytest.mark.slow
 
 ENDS_WITHIN_S = 40
@@ -89,14 +91,13 @@ class Up:
 
 
 @pytest.fixture
-def up(tmp_path: Path) -> Iterator[Up]:
-    for parent in (tmp_path, tmp_path.parent, tmp_path.parent.parent):
-        parent.chmod(0o755)  # the server does not run as root, and has to get in
-    with ExitStack() as taken:
-        ports = [taken.enter_context(listener()).getsockname()[1] for _ in range(4)]
-    up = Up(tmp_path / "data", *ports)
-    yield up
-    up.kill_all()
+def up() -> Iterator[Up]:
+    with open_directory() as directory:
+        with ExitStack() as taken:
+            ports = [taken.enter_context(listener()).getsockname()[1] for _ in range(4)]
+        up = Up(directory / "data", *ports)
+        yield up
+        up.kill_all()
 
 
 def listener(port: int = 0) -> socket.socket:

@@ -83,7 +83,7 @@ async def all_bad_ones_die(url: str, connection: asyncpg.Connection, log: EventL
     await publish_records(log, batches)
 
     async with consumer_running(consumer, url, log):
-        await worked_off(connection, 2 * len(bad), within_s=40)
+        await worked_off(connection, 2 * len(bad))
 
     for partition in range(PARTITIONS):
         wanted = list(range(partition, len(bad), PARTITIONS))

@@ -164,14 +164,14 @@ async def test_whatever_handlers_do_each_event_has_one_effect_or_is_dead_without
 
     await publish(log, *(ThingHappened(thing_id=f"key-{n % 40}", number=n) for n in range(400)))
     async with consumer_running(member(), database_url, log), consumer_running(member(), database_url, log):
-        await worked_off(connection, 400, within_s=60)
+        await worked_off(connection, 400)
 
         async def all_settled() -> bool:
             found = await outcomes(connection, "warehouse")
             return found.keys() <= {"PROCESSED", "DEAD"} and sum(found.values()) == 400
 
         try:
-            await eventually(all_settled, what="each event is processed or dead", within_s=60)
+            await eventually(all_settled, what="each event is processed or dead")
         except AssertionError:
             waiting = [dict(row) for row in await parked(connection) if row["state"] != "DEAD"]
             raise AssertionError(f"{await outcomes(connection, 'warehouse')}; these still wait: {waiting}") from None

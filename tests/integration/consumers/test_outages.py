@@ -2,13 +2,10 @@
 
 import asyncio
 import os
-import shutil
-import tempfile
 import time
 import uuid
 from collections.abc import AsyncIterator, Iterator
 from datetime import timedelta
-from pathlib import Path
 
 import asyncpg
 import psycopg
@@ -35,6 +32,7 @@ from tests.integration.consumers.waiting_room import (
     parked,
     worked_off,
 )
+from tests.servers import postgres
 from tests.waiting import eventually
 
 AWAY_S = 15.0 if os.environ.get("SUREFOOT_SOAK") else 5.0
@@ -43,15 +41,8 @@ AWAY_S = 15.0 if os.environ.get("SUREFOOT_SOAK") else 5.0
 @pytest.fixture(scope="module")
 def server() -> Iterator[EmbeddedPostgres]:
     """A server that these tests may stop."""
-    directory = Path(tempfile.mkdtemp(prefix="surefoot-postgres-"))
-    directory.chmod(0o755)
-    server = EmbeddedPostgres(directory)
-    server.start()
-    try:
+    with postgres() as server:
         yield server
-    finally:
-        server.stop()
-        shutil.rmtree(directory, ignore_errors=True)
 
 
 @pytest.fixture

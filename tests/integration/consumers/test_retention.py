@@ -65,7 +65,7 @@ async def test_what_is_settled_and_old_goes_and_what_is_parked_or_dead_stays(
         async def only_these() -> bool:
             return await remembered(connection) == kept
 
-        await eventually(only_these, what="only these stay", within_s=5)
+        await eventually(only_these, what="only these stay")
     assert await remembered(connection, "billing") == {"PROCESSED": 1}
 
 

@@ -25,7 +25,7 @@ def keys_together(how_many: int, partition: int = 0) -> list[str]:
     return list(islice((key for key in keys if partition_of(key_hash(key.encode()), 8) == partition), how_many))
 
 
-async def worked_off(connection: asyncpg.Connection, records: int, *, within_s: float = 30) -> None:
+async def worked_off(connection: asyncpg.Connection, records: int, *, within_s: float = 60) -> None:
     """Wait until so many records are behind the consumer, with an effect or parked."""
 
     async def look() -> bool:
@@ -42,7 +42,7 @@ async def settled(connection: asyncpg.Connection, consumer: str = "warehouse", *
         return await outcomes(connection, consumer) == expected
 
     try:
-        await eventually(look, what=f"the inbox says {expected}", within_s=10)
+        await eventually(look, what=f"the inbox says {expected}")
     except AssertionError:
         found, rows = await outcomes(connection, consumer), await parked(connection)
         raise AssertionError(f"The inbox says {found}, not {expected}. Parked: {rows}") from None

@@ -29,21 +29,17 @@ from tests.integration.consumers.effects import effects
 from tests.integration.dlq.serving import quick, running
 from tests.integration.dlq.writing import count, letter_record, put, there_are
 from tests.proxy import SilencingProxy
+from tests.servers import postgres
 from tests.waiting import eventually
 
 PARTS_ON_THE_LOG = {"dlq intake: the event log", "dlq outcomes: the event log"}
 
 
 @pytest.fixture
-def own_postgres(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EmbeddedPostgres]:
+def own_postgres() -> Iterator[EmbeddedPostgres]:
     """A server that this test may stop."""
-    directory = tmp_path_factory.mktemp("postgres")
-    for parent in (directory, directory.parent, directory.parent.parent):
-        parent.chmod(0o755)
-    server = EmbeddedPostgres(directory)
-    server.start()
-    yield server
-    server.stop()
+    with postgres() as server:
+        yield server
 
 
 async def test_a_dead_event_is_found_replayed_and_its_end_is_heard(

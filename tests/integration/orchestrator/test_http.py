@@ -2,7 +2,6 @@
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from uuid import uuid4
 
 import asyncpg
 import httpx
@@ -11,6 +10,8 @@ import pytest
 from orchestrator.http import api
 from surefoot.database.embedded import EmbeddedPostgres
 from tests.integration.orchestrator.saga_ground import Ground, ground_at
+
+NOBODY = "00000000-0000-0000-0000-000000000000"
 
 
 @pytest.fixture
@@ -125,9 +126,8 @@ async def test_the_summary_counts_what_is_under_way(ground: Ground, client: http
 
 
 async def test_what_is_not_there_is_answered_with_a_sentence(client: httpx.AsyncClient) -> None:
-    nobody = uuid4()
-    assert_problem(await client.get(f"/sagas/{nobody}"), 404, f"There is no saga {nobody}: look at the id.")
-    assert_problem(await client.get(f"/sagas/{nobody}/history"), 404, f"There is no saga {nobody}")
+    assert_problem(await client.get(f"/sagas/{NOBODY}"), 404, f"There is no saga {NOBODY}: look at the id.")
+    assert_problem(await client.get(f"/sagas/{NOBODY}/history"), 404, f"There is no saga {NOBODY}")
     assert_problem(await client.get("/saga"), 404, "There is nothing at /saga")
     assert_problem(await client.post("/sagas"), 405, "POST is not possible here: this API only reads")
 
@@ -141,7 +141,7 @@ async def test_what_is_not_there_is_answered_with_a_sentence(client: httpx.Async
         ("/sagas?after=1", "after cannot be used: Input should be a valid UUID"),
         ("/sagas?statsu=STUCK", "statsu is not a parameter of this"),
         ("/sagas/order-1", "saga_id cannot be used: Input should be a valid UUID"),
-        (f"/sagas/{uuid4()}/history?after=99999999999999999999", "after cannot be used"),
+        (f"/sagas/{NOBODY}/history?after=99999999999999999999", "after cannot be used"),
     ],
 )
 async def test_a_parameter_that_cannot_be_used_is_answered_with_a_sentence(

@@ -1,11 +1,8 @@
 """A database that goes away, and one that was never migrated."""
 
 import asyncio
-import shutil
-import tempfile
 from collections.abc import Iterator
 from datetime import timedelta
-from pathlib import Path
 
 import pytest
 
@@ -15,6 +12,7 @@ from surefoot.errors import LogUnavailable, SchemaOutdated
 from surefoot.log.port import Acknowledged, TopicPartition, TopicSpec
 from surefoot.log.postgres import PostgresLog
 from tests.contract.reading import plain
+from tests.servers import postgres
 from tests.waiting import eventually
 
 WHERE = TopicPartition("things", 0)
@@ -24,13 +22,8 @@ HOUR = timedelta(hours=1)
 @pytest.fixture
 def server() -> Iterator[EmbeddedPostgres]:
     """A server of this test's own, to be mistreated."""
-    directory = Path(tempfile.mkdtemp(prefix="surefoot-postgres-"))
-    directory.chmod(0o755)
-    server = EmbeddedPostgres(directory)
-    server.start()
-    yield server
-    server.stop()
-    shutil.rmtree(directory, ignore_errors=True)
+    with postgres() as server:
+        yield server
 
 
 async def test_a_crash_of_the_server_is_survived_by_writer_and_reader(server: EmbeddedPostgres) -> None:

@@ -96,7 +96,7 @@ async def test_when_stopped_it_leaves_no_thread_and_says_nothing(name: str, line
     async def gone() -> bool:
         return threads() == []
 
-    await eventually(gone, what="its thread ends", within_s=5)
+    await eventually(gone, what="its thread ends")
     block(0.4)
     await asyncio.sleep(0)
     assert lines == []

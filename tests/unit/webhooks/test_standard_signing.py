@@ -43,6 +43,7 @@ def test_an_independent_verifier_takes_any_body_we_sign(value: dict[str, str]) -
 @pytest.mark.parametrize(
     ("changed", "value"),
     [("webhook-id", "msg_2"), ("webhook-timestamp", str(now() - 60)), ("webhook-signature", "v1,AAAA")],
+    ids=["id", "timestamp", "signature"],
 )
 def test_an_independent_verifier_refuses_a_changed_header(changed: str, value: str) -> None:
     headers = signed_headers(KEY, message_id="msg_1", at=now(), body=BODY) | {changed: value}
