@@ -35,6 +35,8 @@ class Guard:
         self.broken: HandlerMisuse | None = None
         self.leaves_traces = False
         """Something was done to the session that a commit does not end: nobody else gets the connection."""
+        self.is_over = False
+        """The transaction was ended by its owner: whoever still has its session, or its connection, is refused."""
 
     def refuse(self, what: str) -> NoReturn:
         self.broken = HandlerMisuse(
@@ -50,6 +52,13 @@ class Guard:
             "same connection. Use SET LOCAL (it lasts until the end of the transaction), or ALTER ROLE for all of them."
         )
         raise self.broken
+
+    def refuse_if_over(self) -> None:
+        if self.is_over:
+            raise HandlerMisuse(
+                "The transaction is over: its session cannot be used any more. Do the work before the handler returns, "
+                "and await it."
+            )
 
     def rolled_back(self) -> None:
         if self.broken is None:
@@ -145,6 +154,7 @@ def watch(engine: Engine) -> None:
         guard = _guard_of(connection)
         if guard is None:
             return
+        guard.refuse_if_over()
         if ends := _ENDS_A_TRANSACTION.match(statement):
             guard.refuse(ends["what"].upper() + " as SQL")
         if setting := _OUTLIVES_IT.match(statement):

@@ -135,7 +135,7 @@ def _stored_request(layer: Layer, exchange: Exchange, tenant: str, body: bytes) 
         if name.decode("latin-1") in layer.request_headers
     )
     # Without where the app is mounted: it is made again against the app itself.
-    path = exchange.path.removeprefix(exchange.scope.get("root_path", ""))
+    path = exchange.path.removeprefix(exchange.root_path)
     return StoredRequest(exchange.scope["method"], path, exchange.query, headers, body, tenant)
 
 

@@ -48,6 +48,11 @@ def idempotent(
                     "app.add_middleware(Idempotency, store=…, tenant=…)) or with GET or HEAD, which have no effect "
                     "that could happen twice."
                 )
+            if exchange.work is not None:
+                raise ConfigurationError(
+                    f"{handler.__qualname__} is idempotent, and was called by a handler that is idempotent itself, or "
+                    "a second time for one request. Put what both of them do into a function without @idempotent."
+                )
             name = _route_name(exchange.scope, handler)
             try:
                 given = await admit(exchange.layer, exchange, route, name, wants_hands=parameter is not None)

@@ -16,7 +16,7 @@ from starlette.exceptions import HTTPException
 from starlette.types import Message, Receive, Scope, Send
 
 from surefoot.idempotency.layer import Layer
-from surefoot.idempotency.storing import sent_headers, with_length
+from surefoot.idempotency.storing import BODILESS_STATUSES, sent_headers, with_length
 from surefoot.idempotency.values import Answer, Claim, StoredRequest
 from surefoot.idempotency.waiting import Flight
 from surefoot.testing.failpoints import failpoint
@@ -67,6 +67,7 @@ class Exchange:
         self.layer = layer
         self.scope = scope
         self.path = _raw_path(scope)
+        self.root_path: str = scope.get("root_path", "")  # as it is now: routers below change it
         self.query: str = scope.get("query_string", b"").decode("latin-1")
         self.key_lines = [value for name, value in scope["headers"] if name == KEY_HEADER]
         self.resumed: Resumed | None = scope.get(SCOPE_KEY)
@@ -193,8 +194,9 @@ class Exchange:
         assert self._start is not None, "a body comes after a start"
         self._is_answered = True
         given = tuple((bytes(name), bytes(value)) for name, value in self._start.get("headers", ()))
-        too_large = self._parts_size > self._largest_body
-        response = Response(self._start["status"], given, b"".join(self._parts), too_large)
+        status, too_large = self._start["status"], self._parts_size > self._largest_body
+        body = b"" if status in BODILESS_STATUSES else b"".join(self._parts)  # servers fail at one, when it is done
+        response = Response(status, given, body, too_large)
         try:
             answer = await work.answered(response)
         except Exception:  # an error of the handler's that shows at the commit, perhaps; whoever logs errors sees it

@@ -155,7 +155,7 @@ class Statements:
 
     def _local(self) -> None:
         # $4: as in keep. Claim and answer are one row that is written once, at the end. An answer that comes after its
-        # time, because earlier attempts had failed, is given again for as long as any other.
+        # time, because it took long or earlier attempts had failed, is given again for as long as any other.
         self.finish = f"""
             WITH done AS (
                 INSERT INTO {self.keys} AS k (key_hash, fence, created_at, tenant, route, effect, state, fingerprint,
@@ -164,8 +164,8 @@ class Statements:
                 SELECT $1::bytea, $2::bigint, $3::timestamptz, $5::text, $6::text, $7::text, $8::text::{self.state},
                     $9::bytea, $10::smallint, $11::int, $12::text, $13::text, $14::smallint, $15::text::json,
                     $16::bytea, clock_timestamp(), since + $17::interval, since + $18::interval
-                FROM (SELECT CASE WHEN $8::text <> 'FAILED_RETRY' AND $3::timestamptz + $17::interval <= now()
-                    THEN now() ELSE $3::timestamptz END AS since) AS windows
+                FROM (SELECT CASE WHEN $8::text <> 'FAILED_RETRY' AND $3::timestamptz + $17::interval <= at
+                    THEN at ELSE $3::timestamptz END AS since FROM clock_timestamp() AS at) AS windows
                 WHERE {OURS}
                 ON CONFLICT (key_hash) DO UPDATE SET {WRITTEN_OVER}
                 WHERE k.fence = $4::bigint AND k.state <> 'IN_FLIGHT'

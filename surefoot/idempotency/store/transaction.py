@@ -109,6 +109,7 @@ class OpenTransaction:
         """Back to the savepoint: what the handler did and published is gone, also if it left the transaction aborted.
         The lock on the key stays, and the transaction too."""
         await self._end_session()
+        self._lift()
         self._guard = Guard()
         if not self._driver.is_closed() and not self._driver.is_in_transaction():
             raise HandlerMisuse("The handler ended the transaction by means of its own: nobody knows what of it stays.")
@@ -123,7 +124,7 @@ class OpenTransaction:
 
     async def commit(self) -> None:
         """After a last statement of the store's, which fails in an aborted transaction, where this would not."""
-        self._lift()
+        self._guard.is_over = True  # what a task of the handler's did after it would be committed by itself
         await self.execute("COMMIT")
         self.end_later()
 
@@ -155,20 +156,22 @@ class OpenTransaction:
 
     async def _ended(self) -> None:
         cutting = asyncio.get_running_loop().call_later(CLOSE_S, self._driver.terminate)
+        self._guard.is_over = True
         try:
             await self._end_session()
             if not self._driver.is_closed() and self._driver.is_in_transaction():
                 await self._driver.execute("ROLLBACK")
             if self._guard.leaves_traces:
                 await self._connection.invalidate()
-        except (*DRIVER_ERRORS, DBAPIError):
-            await self._connection.invalidate()  # it cannot be rolled back, and need not be
+        except Exception:  # it cannot be rolled back, and need not be; or a task of the handler's still uses it
+            self._driver.terminate()
+            await self._connection.invalidate()
         finally:
             cutting.cancel()
+            self._lift()
             await self._held.give_back()
 
     async def _end_session(self) -> None:
-        self._lift()
         session, self._session = self._session, None
         if session is None:
             return
@@ -176,6 +179,7 @@ class OpenTransaction:
             if session.sync_session.get_nested_transaction() is None:
                 cast(GuardedSession, session.sync_session).end()
             else:  # which is rolled back by a statement
+                self._lift()
                 await session.run_sync(lambda sync: cast(GuardedSession, sync).end())
         except (*DRIVER_ERRORS, DBAPIError):
             if self._driver.is_closed():
