@@ -13,7 +13,8 @@ from starlette.types import ASGIApp
 
 from surefoot.http.server import HttpService
 from surefoot.idempotency import IdempotencySettings, Store
-from tests.idempotency_app import Provider, Quiet, Works, app_settings, make_app, open_works
+from tests.idempotency_app import Provider, Works, app_settings, make_app, open_works
+from tests.idempotency_door import Quiet
 from tests.waiting import eventually
 
 REPLAYED = "x-idempotency-replayed"

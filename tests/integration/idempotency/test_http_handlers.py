@@ -13,7 +13,8 @@ from sqlalchemy.exc import IntegrityError
 from sqlalchemy.orm import DeclarativeBase, Mapped, mapped_column
 
 from surefoot.idempotency import Idempotency, Idempotent, PhaseMisuse, Store, Tx, idempotent
-from tests.idempotency_app import Quiet, app_settings
+from tests.idempotency_app import app_settings
+from tests.idempotency_door import Quiet
 from tests.integration.idempotency.http_ground import REPLAYED, new_key, served
 
 SETTINGS = app_settings()
