@@ -3,6 +3,7 @@
 If it cannot be claimed, its answer is given and the handler does not run.
 """
 
+import asyncio
 import inspect
 from typing import NoReturn
 
@@ -26,6 +27,8 @@ from surefoot.idempotency.values import Answer, Answered, Asked, Found, Gone, In
 from surefoot.idempotency.waiting import Led
 
 log = structlog.get_logger("surefoot.idempotency")
+LARGE_BODY = 64 * 1024
+"""What is larger is read in a thread: a megabyte of small numbers takes a second, in which all others would wait."""
 
 
 async def admit(layer: Layer, exchange: Exchange, route: Route, name: str, *, wants_hands: bool) -> Idempotent | None:
@@ -39,7 +42,10 @@ async def admit(layer: Layer, exchange: Exchange, route: Route, name: str, *, wa
     body = await exchange.read_body()
     if body is None:
         await _give(exchange, layer.problems.body_too_large())
-    asked = _asked(exchange, route, name, tenant, key, body)
+    if len(body) <= LARGE_BODY:
+        asked = _asked(exchange, route, name, tenant, key, body)
+    else:
+        asked = await asyncio.to_thread(_asked, exchange, route, name, tenant, key, body)
     try:
         entered = await layer.flights.enter(asked, route)
     except StoreAway as error:

@@ -1,6 +1,7 @@
 """Handlers that do odd things to the layer: nothing happens twice, and nothing of it stays open."""
 
 import asyncio
+import threading
 from contextlib import suppress
 from datetime import timedelta
 from typing import Any
@@ -12,7 +13,7 @@ from sqlalchemy import text
 from starlette.responses import JSONResponse, Response
 
 from surefoot.consumer import HandlerMisuse
-from surefoot.idempotency import Completer, Idempotent, Store, idempotent
+from surefoot.idempotency import Completer, Idempotency, Idempotent, Store, idempotent
 from tests.integration.idempotency.http_ground import REPLAYED, new_key, served
 from tests.integration.idempotency.review_ground import SETTINGS, Bank, app_around, breaks
 from tests.waiting import eventually
@@ -171,6 +172,30 @@ async def test_tasks_that_use_the_session_of_a_request_that_is_over_do_not_harm_
         for _ in range(20):
             assert (await client.post("/?stray=0", headers={"Idempotency-Key": new_key()})).status_code == 200
     assert await effects(connection) == before + 20
+
+
+async def test_a_large_body_is_not_read_where_all_others_would_wait_for_it(store: Store) -> None:
+    threads: list[bool] = []
+
+    class Watched(str):
+        def encode(self, *how: Any) -> bytes:
+            threads.append(threading.current_thread() is threading.main_thread())
+            return super().encode(*how)
+
+    app = FastAPI()
+    app.add_middleware(Idempotency, store=store, tenant=lambda _: Watched("one"), settings=SETTINGS)
+
+    @app.post("/")
+    @idempotent()
+    async def work(once: Idempotent, body: list[int]) -> int:
+        return len(body)
+
+    async with served(app) as client:
+        for count, is_main in ((10, True), (100_000, False)):
+            threads.clear()
+            answer = await client.post("/", headers={"Idempotency-Key": new_key()}, json=[1] * count)
+            assert (answer.status_code, answer.json()) == (200, count)
+            assert set(threads) == {is_main}
 
 
 async def test_a_statement_that_the_handler_cuts_short_takes_its_transaction_along(
