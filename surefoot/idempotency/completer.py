@@ -6,6 +6,7 @@ a moment (the grace) to be faster.
 """
 
 import asyncio
+import time
 from collections.abc import Mapping
 from datetime import timedelta
 from typing import Any
@@ -28,6 +29,7 @@ from surefoot.telemetry.outage import Outage
 
 log = structlog.get_logger("surefoot.idempotency")
 CONCURRENCY = 8
+FIRST_REDIRECT = 300
 LONGEST_OUTAGE_REST = timedelta(seconds=30)
 
 
@@ -58,6 +60,8 @@ class Completer:
             longest=LONGEST_OUTAGE_REST,
         )
         self._under_way: dict[bytes, asyncio.Task[None]] = {}
+        self._left_until: dict[bytes, float] = {}
+        """What could not be taken over, and until when it is left alone."""
 
     async def run(self, stop: asyncio.Event) -> None:
         """Until it is to stop; then what it has under way is finished first."""
@@ -78,9 +82,12 @@ class Completer:
         room = self._concurrency - len(self._under_way)
         if room <= 0:
             return 0
-        # Some of the first may be under way here already, and must not hide those behind them.
-        found = await self._store.overdue(self._concurrency, self._settings.grace)
-        new = [key_hash for key_hash in found if key_hash not in self._under_way][:room]
+        now = time.monotonic()
+        self._left_until = {key_hash: until for key_hash, until in self._left_until.items() if until > now}
+        # Some of the first may be under way here already, or left alone, and must not hide those behind them.
+        found = await self._store.overdue(self._concurrency + len(self._left_until), self._settings.grace)
+        aside = self._under_way.keys() | self._left_until.keys()
+        new = [key_hash for key_hash in found if key_hash not in aside][:room]
         for key_hash in new:
             task = asyncio.create_task(self._complete(key_hash), name=key_hash.hex())
             self._under_way[key_hash] = task
@@ -98,7 +105,9 @@ class Completer:
     async def _complete(self, key_hash: bytes) -> None:
         try:
             taken = await self._store.take_over(key_hash, self._settings.grace)
-            if taken is not None:
+            if taken is None:  # somebody has it in hands
+                self._leave(key_hash, self._settings.retry_first)
+            else:
                 await self._make_again(*taken)
         except StoreAway:
             metrics.COMPLETED.labels("away").inc()
@@ -106,7 +115,11 @@ class Completer:
             metrics.COMPLETED.labels("lost").inc()
         except Exception as error:
             metrics.COMPLETED.labels("broken").inc()
+            self._leave(key_hash, self._settings.retry_longest)
             await self._say_broken(key_hash, error)
+
+    def _leave(self, key_hash: bytes, pause: timedelta) -> None:
+        self._left_until[key_hash] = time.monotonic() + pause.total_seconds()
 
     async def _make_again(self, claim: Claim, request: StoredRequest) -> None:
         resumed = Resumed(claim, request)
@@ -132,10 +145,25 @@ class Completer:
         """The app did not let it come as far as its handler, which it once did."""
         error = f"The app answered {status} before the handler, when the request was made again."
         log.warning("a resumed request was refused by the app", route=claim.asked.route, status=status)
-        settings = self._settings
-        rest = backoff(claim.attempt - 1, shortest=settings.retry_first, longest=settings.retry_longest)
+        rest: timedelta | None = None
+        if status is not None and status < FIRST_REDIRECT:
+            await self._say_unprotected(claim, status)
+        else:
+            settings = self._settings
+            rest = backoff(claim.attempt - 1, shortest=settings.retry_first, longest=settings.retry_longest)
         if await self._store.fail(claim, error=error, unknown=False, retry_in=rest):
             await say_exhausted(self._alerts, claim, error, None)
+
+    async def _say_unprotected(self, claim: Claim, status: int) -> None:
+        """It may have been done a second time, and would be again."""
+        await self._alerts.raise_alert(
+            Alert(
+                "idempotency_completer",
+                f"An abandoned request was made again and answered {status} by a handler that is not @idempotent any "
+                "more. It is not made again: look what it did, and give the handler its protection back.",
+                {"key_hash": claim.asked.key_hash.hex(), "route": claim.asked.route},
+            )
+        )
 
     async def _say_broken(self, key_hash: bytes, error: Exception) -> None:
         await self._alerts.raise_alert(
