@@ -4,6 +4,7 @@ A broker or server that cannot be had fails the tests that need it: a test that 
 """
 
 import asyncio
+import os
 import uuid
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -18,7 +19,10 @@ from surefoot.database.migrate import migrate
 from surefoot.testing.kafka import Broker, find_kafka
 from tests.servers import postgres
 
-POSTGRES_OPTIONS = {"track_commit_timestamp": "on", "max_connections": "200"}
+# Without fsync a commit is lost if the machine loses its power, and only then: no test does that, and each commit of
+# each test would wait for the disk. Servers that tests crash have it on, and so has this one at full size.
+FSYNC = "on" if os.environ.get("SUREFOOT_SOAK") else "off"
+POSTGRES_OPTIONS = {"track_commit_timestamp": "on", "max_connections": "200", "fsync": FSYNC}
 TEMPLATE = "surefoot_template"
 
 

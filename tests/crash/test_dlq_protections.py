@@ -47,15 +47,18 @@ async def test_a_repeat_is_taken_for_another_decision_only_if_it_has_another_id(
 ) -> None:
     """The consumer is away until everything was sent twice, and reads both at once."""
     consumer = await dlq.consume()
-    await dlq.serve(weakened=weakened, resend_after="PT1S")
+    await dlq.serve(weakened=weakened, resend_after="PT5M")
     await dlq.die(6, keys=6)
     await dlq.consumers.heal()
     consumer.signal(signal.SIGTERM)
     assert await consumer.ended() == 0
     job_id = await dlq.replay()
+    await eventually(lambda: all_sent(dlq, 1), what="everything was sent")
+    await dlq.connection.execute("UPDATE surefoot.dlq_job_items SET sent_at = NULL")  # it is due
     await eventually(lambda: all_sent(dlq, 2), what="everything was sent twice")
     await dlq.consume()
     assert await dlq.ended(job_id) == "DONE"
+    await dlq.consumers.have_had_effects(list(dlq.consumers.numbers))
     assert await dlq.violations() == expected
 
 

