@@ -16,14 +16,15 @@ from surefoot.idempotency.values import Answer, Claim, Note, State, StoredReques
 
 log = structlog.get_logger("surefoot.idempotency")
 
-Ending = Literal["unknown", "busy", "lost", "away"]
+Ending = Literal["unknown", "busy", "lost", "away", "left"]
 """Why a handler was ended: nobody knows what a provider did; it has a call of ours in flight; somebody else has the
-claim; the store does not answer."""
+claim; the store does not answer; it answered and left a phase behind that was not done."""
 _ENDINGS: dict[Ending, str] = {
     "unknown": "nobody knows what a provider did that it has called, and whoever tries another may do it twice",
     "busy": "a provider has a call of it in flight already",
     "lost": "somebody else works on it",
     "away": "the store does not answer",
+    "left": "it was answered while a phase of it was under way",
 }
 
 
@@ -50,6 +51,7 @@ class Attempt:
         self._has_committed = False
         self._used: set[str] = set()
         self._under_way: str | None = None
+        self._is_calling = False
         self._is_closed = False
         self._noting: set[asyncio.Task[None]] = set()
         self._lease = None if begun is not None else self._leased()
@@ -132,8 +134,8 @@ class Attempt:
         assert self._lease is not None, "the claim is kept before anything is called"
         await self._lease.check()
 
-    def use(self, name: str) -> None:
-        """Take a name for a phase or a call: each is used once, and one after the other."""
+    def check_open(self, name: str) -> None:
+        """PhaseMisuse if a phase or a call of this name may not begin any more."""
         if self._is_closed:
             raise PhaseMisuse(
                 f"{name!r} was begun when the request had been answered (in a background task, perhaps). Await phases "
@@ -144,6 +146,10 @@ class Attempt:
                 f"{name!r} was begun although the request cannot go on now: {_ENDINGS[self.ending]}. Let the error out "
                 "that said so: the request is answered by the layer, and gone on with from where it came to."
             )
+
+    def use(self, name: str) -> None:
+        """Take a name for a phase or a call: each is used once, and one after the other."""
+        self.check_open(name)
         if self._under_way is not None:
             raise PhaseMisuse(
                 f"{name!r} was begun while {self._under_way!r} was under way. Await phases and calls one after the "
@@ -158,7 +164,7 @@ class Attempt:
         self._under_way = name
 
     def used(self) -> None:
-        self._under_way = None
+        self._under_way, self._is_calling = None, False
 
     def trying(self) -> None:
         """A phase or a call that is not done yet is run now."""
@@ -170,7 +176,7 @@ class Attempt:
 
     def calling(self, name: str) -> None:
         """A provider is about to be called: the history is told while the call runs, not before it."""
-        self._has_called = True
+        self._has_called = self._is_calling = True
         self.trying()
         note = Note("called", {"name": name, "attempt": self.claim.attempt})
         task = asyncio.create_task(self._note(note))
@@ -181,6 +187,12 @@ class Attempt:
         """Wait until the history knows of the calls."""
         if self._noting:
             await asyncio.wait(self._noting)
+
+    def leave(self) -> None:
+        """The handler is over, or says so. What a task of its own still does is not what it has answered."""
+        self._is_closed = True
+        if self._under_way is not None:
+            self.end("unknown" if self._is_calling else "left")
 
     def close(self) -> None:
         self._is_closed = True

@@ -43,6 +43,7 @@ class OutsideWork:
 
     async def _closed(self, response: Response | None, error: str) -> Answer | None:
         attempt = self._attempt
+        attempt.leave()
         try:
             await attempt.noted()
             if attempt.ending is not None:
@@ -120,7 +121,8 @@ class OutsideWork:
     # -- the handler was ended ----------------------------------------------------------------------------------------
 
     async def _ended(self, error: str) -> Answer:
-        match self._attempt.ending:
+        attempt = self._attempt
+        match attempt.ending:
             case "unknown":
                 return await self._unknown(error)
             case "busy":
@@ -129,10 +131,14 @@ class OutsideWork:
                 return self._problems.in_flight(BUSY_REST_S)
             case "lost":
                 return await self._look_again()
+            case "left":
+                if attempt.begun is None and not attempt.is_gone:
+                    await self._fail("It was answered too early.", unknown=attempt.is_in_doubt, rest=self._rest())
+                return self._problems.failed()
             case "away" | None:
                 return self._away()
             case _:
-                assert_never(self._attempt.ending)
+                assert_never(attempt.ending)
 
     async def _unknown(self, error: str) -> Answer:
         attempt = self._attempt

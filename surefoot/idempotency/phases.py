@@ -84,6 +84,7 @@ async def run_call(
             return shape.read(attempt.answers[name])
         await attempt.keep()
         await attempt.check_lease()
+        attempt.check_open(name)  # once more: it may have been answered meanwhile
         value = await _called(attempt, name, function, args, key_of_call(attempt, name), answers)
         return value if shape is None else _kept(attempt, name, shape, value)
     except FenceLost:

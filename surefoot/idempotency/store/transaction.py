@@ -79,11 +79,13 @@ class OpenTransaction:
         return self._driver.is_closed()
 
     async def execute(self, statement: str) -> None:
+        self._refuse_if_over()
         with self._connections.answering(), _not_aborted():
             async with asyncio.timeout(ANSWER_S):
                 await self._driver.execute(statement)
 
     async def fetchrow(self, statement: str, *values: object) -> Row | None:
+        self._refuse_if_over()
         with self._connections.answering(), _not_aborted():
             async with asyncio.timeout(ANSWER_S):
                 return await self._driver.fetchrow(statement, *values)
@@ -141,6 +143,11 @@ class OpenTransaction:
         if not self._is_over:
             self._is_over = True
             self._connections.later(self._ended())
+
+    def _refuse_if_over(self) -> None:
+        """Somebody else may have the connection by now: a statement would be part of their transaction."""
+        if self._is_over:
+            raise HandlerMisuse("The transaction is over: what was to be done in it was not.")
 
     def _check(self) -> None:
         """Whether it is still the transaction that was begun, as far as that can be known without asking."""

@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 from fastapi import HTTPException
+from sqlalchemy import text
 from starlette.middleware import Middleware
 from starlette.responses import JSONResponse
 from starlette.types import ASGIApp, Receive, Scope, Send
@@ -12,6 +13,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from surefoot.idempotency import Idempotent, Store, Tx, idempotent
 from tests.integration.idempotency.http_ground import REPLAYED, new_key, served
 from tests.integration.idempotency.review_ground import Bank, app_around, breaks, hangs
+from tests.waiting import eventually
 
 EVERY_WAY = pytest.mark.parametrize("on_failure", ["rerun", "replay"])
 
@@ -149,3 +151,97 @@ class Impatient:
                 await self._app(scope, receive, send)
         except TimeoutError:
             await JSONResponse({"said": "it takes too long"}, 503)(scope, receive, send)
+
+
+@pytest.mark.parametrize("how", ["shielded", "not awaited"])
+@EVERY_WAY
+async def test_a_call_that_is_still_under_way_when_the_handler_answers_has_an_unknown_outcome(
+    store: Store, how: str, on_failure: Any
+) -> None:
+    goes_on = asyncio.Event()
+    app, bank = app_around(store), Bank([goes_on.wait])
+    calls: list[asyncio.Task[str]] = []
+
+    @app.post("/")
+    @idempotent(effect="outside", on_failure=on_failure)
+    async def pay(once: Idempotent) -> JSONResponse:
+        calls.append(asyncio.create_task(once.call("charge", bank.charge)))
+        if how == "not awaited" and once.attempt == 1:
+            await bank.called.wait()
+            return JSONResponse({"said": "it will be fine"}, 201)
+        try:
+            async with asyncio.timeout(0.2 if once.attempt == 1 else None):
+                return JSONResponse({"said": await asyncio.shield(calls[-1])}, 201)
+        except TimeoutError:
+            return JSONResponse({"said": "declined"}, 402)
+
+    async with served(app) as client:
+        key = {"Idempotency-Key": new_key()}
+        first = await client.post("/", headers=key)
+        assert (first.status_code, first.json()["type"]) == (504, "/problems/idempotency/outcome-unknown")
+        second = await client.post("/", headers=key)
+        assert (second.status_code, second.json()) == (201, {"said": f"paid under {bank.calls[0]}"})
+        goes_on.set()
+        await asyncio.gather(*calls, return_exceptions=True)
+    assert len(bank.charges) == 1
+
+
+async def test_a_call_that_begins_when_the_handler_has_answered_is_not_made(store: Store) -> None:
+    app, bank = app_around(store), Bank()
+    calls: list[asyncio.Task[str]] = []
+
+    @app.post("/")
+    @idempotent(effect="outside")
+    async def pay(once: Idempotent) -> str:
+        async def later(turns: int) -> str:
+            for _ in range(turns):
+                await asyncio.sleep(0)
+            return await once.call(f"charge {turns}", bank.charge)
+
+        calls.extend(asyncio.create_task(later(turns)) for turns in range(40, 100, 2))
+        return "it will be fine"
+
+    async with served(app) as client:
+        answer = await client.post("/", headers={"Idempotency-Key": new_key()})
+        done = await asyncio.gather(*calls, return_exceptions=True)
+    made = [one for one in done if isinstance(one, str)]
+    assert len(made) == 0 or answer.status_code == 504, (answer.status_code, made)
+
+
+async def test_a_phase_that_is_still_under_way_when_the_handler_answers_is_not_half_committed(
+    store: Store, connection: Any
+) -> None:
+    app = app_around(store)
+    goes_on, written = asyncio.Event(), asyncio.Event()
+    phases: list[asyncio.Task[None]] = []
+
+    async def write(tx: Tx) -> None:
+        await tx.session.execute(text("INSERT INTO effects VALUES (1)"))
+        written.set()
+        await goes_on.wait()
+        await tx.session.execute(text("INSERT INTO effects VALUES (2)"))
+
+    @app.post("/")
+    @idempotent(effect="outside")
+    async def work(once: Idempotent) -> str:
+        phases.append(asyncio.create_task(once.phase("written", write)))
+        if once.attempt == 1 and len(phases) == 1:
+            await written.wait()
+        else:
+            await phases[-1]
+        return "done"
+
+    async with served(app) as client:
+        key = {"Idempotency-Key": new_key()}
+        answer = await client.post("/", headers=key)
+        assert answer.status_code >= 500
+        assert await connection.fetchval("SELECT count(*) FROM effects") == 0
+        goes_on.set()
+        await asyncio.gather(*phases, return_exceptions=True)
+        assert await connection.fetchval("SELECT count(*) FROM effects") == 0
+
+        async def is_answered() -> bool:
+            return (await client.post("/", headers=key)).status_code == 200
+
+        await eventually(is_answered, what="the next one does it")
+    assert await connection.fetchval("SELECT count(*) FROM effects") == 2
