@@ -12,7 +12,7 @@ from pydantic import SecretStr
 
 from surefoot.idempotency.route import Route
 from surefoot.idempotency.settings import IdempotencySettings
-from surefoot.idempotency.store import Begun, Store
+from surefoot.idempotency.store import Begun, FirstPhase, Store
 from surefoot.idempotency.values import Answer, Asked, Effect, Note, StoredRequest
 
 pytestmark = pytest.mark.slow
@@ -56,9 +56,8 @@ async def request(store: Store, effect: Effect, number: int) -> None:
             return
         minted = {"id": CHARGE, "created_at": "2025-01-01T00:00:00Z"}
         stored = StoredRequest("POST", "/v1/charges", "", HEADERS, b"x" * 200, "merchant-0001")
-        claim = await begun.keep(minted, CHARGE, "pk_" + "b" * 32, stored)
-    async with store.phase(claim, "charge_created") as unit:
-        unit.result = {"result": {"id": CHARGE}}
+        first = FirstPhase("charge_created", {"result": {"id": CHARGE}})
+        claim = await begun.keep(minted, CHARGE, "pk_" + "b" * 32, stored, first)
     await store.note(claim, Note("called", {"name": "capture"}))
     async with store.phase(claim, "finished") as unit:
         unit.result = {"result": {"id": CHARGE}, "calls": {}}
