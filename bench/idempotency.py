@@ -117,21 +117,17 @@ async def _one_by_one(port: int, size: Size) -> Times:
 
 
 async def _at_saturation(few: int, many: int, size: Size) -> Times:
-    to_few, to_many = await lines(few, size.at_once), await lines(many, size.at_once)
     rates: Times = {"bare": [], "few": [], "many": []}
-    kinds: list[tuple[str, Sequence[Line], str]] = [
-        ("bare", to_few, "/bare/local"),
-        ("few", to_few, "/local"),
-        ("many", to_many, "/local"),
-    ]
+    kinds = [("bare", few, "/bare/local"), ("few", few, "/local"), ("many", many, "/local")]
     for number in range(-1, size.rounds):  # the first warms up, and does not count
-        for name, open_lines, path in kinds:
+        for name, port, path in kinds:
+            open_lines = await lines(port, size.at_once)  # the server closes what is idle while others have their turn
             found = await rate(open_lines, [_asked(path) for _ in range(size.round_requests)])
+            for line in open_lines:
+                await line.close()
             if number >= 0:
                 rates[name].append(found)
                 console.print(f"{name:>5} {found:7,.0f} requests/s")
-    for line in (*to_few, *to_many):
-        await line.close()
     return rates
 
 
