@@ -27,7 +27,7 @@ up: $(READY) ## Run the whole platform on the embedded database until Ctrl-C
 	@$(BIN)/surefoot up
 
 test: $(READY) ## Every test, on real Postgres and real Kafka
-	$(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder
+	$(BIN)/python -m pytest -n 3 --dist loadfile --no-loadscope-reorder
 
 test-fast: $(READY) ## The tests that need no broker and little time (under a minute)
 	$(BIN)/python -m pytest -m "not kafka and not slow" --timeout 60
