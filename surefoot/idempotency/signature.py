@@ -6,6 +6,7 @@ What cannot be made idempotent is refused here, when the module is loaded, and n
 import inspect
 import typing
 from collections.abc import AsyncGenerator, AsyncIterable, AsyncIterator, Callable, Generator, Iterator
+from contextlib import suppress
 from typing import Any
 
 from surefoot.errors import ConfigurationError
@@ -54,9 +55,19 @@ def annotations(signature: inspect.Signature) -> dict[str, Any]:
 def _resolved(handler: Callable[..., Any]) -> inspect.Signature:
     """With types in place of their names, as far as they can be found: the framework looks them up elsewhere."""
     signature = inspect.signature(handler)
-    names = {**getattr(handler, "__globals__", {}), **inspect.getclosurevars(handler).nonlocals}
+    names = {**getattr(handler, "__globals__", {}), **_nonlocals(handler)}
     parameters = [found.replace(annotation=_type(found.annotation, names)) for found in signature.parameters.values()]
     return signature.replace(parameters=parameters, return_annotation=_type(signature.return_annotation, names))
+
+
+def _nonlocals(handler: Callable[..., Any]) -> dict[str, Any]:
+    """What is around it, as far as that is there yet: a factory may define below what its handler uses."""
+    free = getattr(getattr(handler, "__code__", None), "co_freevars", ())
+    found: dict[str, Any] = {}
+    for name, cell in zip(free, getattr(handler, "__closure__", None) or (), strict=True):
+        with suppress(ValueError):
+            found[name] = cell.cell_contents
+    return found
 
 
 def _type(annotation: Any, names: dict[str, Any]) -> Any:
