@@ -125,8 +125,11 @@ class Completer:
         resumed = Resumed(claim, request)
         sender = _Sender(request)
         try:
-            await self._app(_scope(resumed, self._state), sender.receive, sender.send)
+            async with asyncio.timeout(self._settings.longest_lease.total_seconds()) as patience:
+                await self._app(_scope(resumed, self._state), sender.receive, sender.send)
         except Exception as error:  # as from any handler; the layer has written it down
+            if patience.expired():  # it hangs, and the claim is lost: others are not to wait for it
+                self._leave(claim.asked.key_hash, self._settings.retry_longest)
             log.warning("a resumed request raised", route=claim.asked.route, error=type(error).__name__)
         if resumed.flight is None:
             metrics.COMPLETED.labels("refused").inc()
@@ -145,12 +148,12 @@ class Completer:
         """The app did not let it come as far as its handler, which it once did."""
         error = f"The app answered {status} before the handler, when the request was made again."
         log.warning("a resumed request was refused by the app", route=claim.asked.route, status=status)
-        rest: timedelta | None = None
         if status is not None and status < FIRST_REDIRECT:
             await self._say_unprotected(claim, status)
-        else:
-            settings = self._settings
-            rest = backoff(claim.attempt - 1, shortest=settings.retry_first, longest=settings.retry_longest)
+            await self._store.fail(claim, error=error, unknown=True, retry_in=None)
+            return
+        settings = self._settings
+        rest = backoff(claim.attempt - 1, shortest=settings.retry_first, longest=settings.retry_longest)
         if await self._store.fail(claim, error=error, unknown=False, retry_in=rest):
             await say_exhausted(self._alerts, claim, error, None)
 

@@ -1,5 +1,8 @@
 """What cannot be gone on with does not keep the completer from the rest."""
 
+import asyncio
+from datetime import timedelta
+
 import asyncpg
 from cryptography.fernet import Fernet
 from fastapi import FastAPI
@@ -84,3 +87,40 @@ async def test_a_handler_that_lost_its_protection_is_not_called_again_and_again(
     assert runs == [1]
     assert [alert.code for alert in heard.alerts] == ["idempotency_completer"]
     assert await connection.fetchval("SELECT outcome_unknown FROM surefoot.idempotency_keys")
+
+
+async def test_a_handler_that_hangs_does_not_hold_the_completer_for_ever(
+    database_url: str, connection: asyncpg.Connection
+) -> None:
+    times = {"lease": 0.4, "renew_every": 0.1, "longest_lease": 0.6, "call_timeout": 0.3, "grace": 0.0}
+    settings = SETTINGS.model_copy(update={name: timedelta(seconds=value) for name, value in times.items()})
+    bank = Bank([breaks] * 2)
+    wakes_up = asyncio.Event()
+    async with Store(database_url, settings) as store:
+        app = app_around(store, settings)
+
+        @app.post("/")
+        @idempotent(effect="outside")
+        async def pay(once: Idempotent, hangs: bool) -> str:
+            if hangs and once.attempt > 1:
+                await wakes_up.wait()
+            return await once.call("charge", bank.charge)
+
+        async with served(app) as client:
+            for hangs in (True, False):
+                key = {"Idempotency-Key": new_key()}
+                assert (await client.post(f"/?hangs={hangs}", headers=key)).status_code == 504
+            await connection.execute(DUE)
+            completer = Completer(app, store, settings, concurrency=1)
+
+            async def is_completed() -> bool:
+                await completer.start_overdue()
+                return bool(
+                    await connection.fetchval(
+                        "SELECT count(*) FROM surefoot.idempotency_keys WHERE state = 'COMPLETED'"
+                    )
+                )
+
+            await eventually(is_completed, what="the one behind it is finished", within_s=10)
+            wakes_up.set()
+            await completer.settled()
