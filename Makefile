@@ -3,6 +3,10 @@ PYTHON ?= $(shell command -v python3.11 || command -v python3)
 VENV   := .venv
 BIN    := $(VENV)/bin
 READY  := $(VENV)/.ready
+# Of tests that run at once, each process has servers of its own; a broker that is given is one for all of them.
+WORKERS ?= $(if $(SUREFOOT_KAFKA),0,3)
+# Tests and demo start hundreds of processes, which would compile our own code anew each time.
+unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
 .PHONY: help install demo up test test-fast lint format bench bench-relay bench-consume bench-poison bench-saga bench-dlq bench-idempotency soak kafka clean
@@ -27,7 +31,7 @@ up: $(READY) ## Run the whole platform on the embedded database until Ctrl-C
 	@$(BIN)/surefoot up
 
 test: $(READY) ## Every test, on real Postgres and real Kafka
-	$(BIN)/python -m pytest -n 3 --dist loadfile --no-loadscope-reorder
+	$(BIN)/python -m pytest -n $(WORKERS) --dist loadfile --no-loadscope-reorder
 
 test-fast: $(READY) ## The tests that need no broker and little time (under a minute)
 	$(BIN)/python -m pytest -m "not kafka and not slow" --timeout 60
