@@ -10,7 +10,7 @@ from starlette.middleware import Middleware
 from starlette.responses import JSONResponse
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from surefoot.idempotency import Idempotent, Store, Tx, idempotent
+from surefoot.idempotency import Idempotent, PhaseMisuse, Store, Tx, idempotent
 from tests.integration.idempotency.http_ground import REPLAYED, new_key, served
 from tests.integration.idempotency.review_ground import Bank, app_around, breaks, hangs
 from tests.waiting import eventually
@@ -186,26 +186,37 @@ async def test_a_call_that_is_still_under_way_when_the_handler_answers_has_an_un
     assert len(bank.charges) == 1
 
 
-async def test_a_call_that_begins_when_the_handler_has_answered_is_not_made(store: Store) -> None:
+async def test_a_call_that_begins_when_the_handler_has_answered_is_not_made(store: Store, connection: Any) -> None:
+    """Not even while its answer is being stored, for which the row is held here."""
     app, bank = app_around(store), Bank()
-    calls: list[asyncio.Task[str]] = []
+    given: list[Idempotent] = []
+    is_held = asyncio.Event()
 
     @app.post("/")
     @idempotent(effect="outside")
     async def pay(once: Idempotent) -> str:
-        async def later(turns: int) -> str:
-            for _ in range(turns):
-                await asyncio.sleep(0)
-            return await once.call(f"charge {turns}", bank.charge)
-
-        calls.extend(asyncio.create_task(later(turns)) for turns in range(40, 100, 2))
+        given.append(once)
+        await once.phase("written", nothing)
+        await connection.execute("BEGIN; SELECT 1 FROM surefoot.idempotency_keys FOR UPDATE")
+        is_held.set()
         return "it will be fine"
 
+    async def is_being_stored() -> bool:
+        return bool(await connection.fetchval("SELECT count(*) FROM pg_locks WHERE NOT granted"))
+
     async with served(app) as client:
-        answer = await client.post("/", headers={"Idempotency-Key": new_key()})
-        done = await asyncio.gather(*calls, return_exceptions=True)
-    made = [one for one in done if isinstance(one, str)]
-    assert len(made) == 0 or answer.status_code == 504, (answer.status_code, made)
+        asked = asyncio.create_task(client.post("/", headers={"Idempotency-Key": new_key()}))
+        await is_held.wait()
+        await eventually(is_being_stored, what="the answer is being stored")
+        with pytest.raises(PhaseMisuse, match="had been answered"):
+            await given[0].call("charge", bank.charge)
+        await connection.execute("COMMIT")
+        assert (await asked).status_code == 200
+    assert bank.calls == []
+
+
+async def nothing(tx: Tx) -> None:
+    pass
 
 
 async def test_a_phase_that_is_still_under_way_when_the_handler_answers_is_not_half_committed(
