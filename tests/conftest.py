@@ -5,6 +5,7 @@ A broker or server that cannot be had fails the tests that need it: a test that 
 
 import asyncio
 import os
+import signal
 import uuid
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -24,6 +25,12 @@ from tests.servers import postgres
 FSYNC = "on" if os.environ.get("SUREFOOT_SOAK") else "off"
 POSTGRES_OPTIONS = {"track_commit_timestamp": "on", "max_connections": "200", "fsync": FSYNC}
 TEMPLATE = "surefoot_template"
+
+
+def pytest_configure() -> None:
+    """Ctrl-C reaches what the tests start: a shell has what runs in its background ignore it, and children inherit that."""
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.fixture(scope="session")

@@ -162,7 +162,7 @@ def test_migrating_twice_changes_nothing(empty_database_url: str) -> None:
     for _ in range(2):
         done = run(["migrate"], empty_database_url)
         assert done.code == 0
-        assert done.out.endswith("is at version 0005.\n")
+        assert done.out.endswith("is at version 0006.\n")
     assert "postgres:…@" in done.out.replace("\n", "")
 
 

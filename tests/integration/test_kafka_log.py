@@ -12,6 +12,7 @@ from typing import Any, cast
 import pytest
 from aiokafka import AIOKafkaProducer
 from aiokafka.admin.config_resource import ConfigResource, ConfigResourceType
+from aiokafka.errors import MessageSizeTooLargeError
 from aiokafka.producer import message_accumulator
 from aiokafka.record import default_records
 
@@ -54,6 +55,17 @@ async def administer(address: str, *, create: Any = None, alter: Any = None) -> 
             await cast(Any, admin).alter_configs([alter])
     finally:
         await admin.close()
+
+
+async def accepted_until_refused(address: str, topic: str, value: bytes) -> int:
+    """A lowered limit is answered for before the broker goes by it: send until it does, and say how many got through."""
+    async with AIOKafkaProducer(bootstrap_servers=address) as producer:
+        for accepted in range(10_000):
+            try:
+                await producer.send_and_wait(topic, value, partition=0)
+            except MessageSizeTooLargeError:
+                return accepted
+    raise AssertionError(f"{topic} still takes {len(value)} bytes")
 
 
 class TestRefusedByTheBroker:
@@ -106,14 +118,15 @@ class TestRefusedByTheBroker:
         await publisher.publish(where, plain(b"warm"))
         lowered = ConfigResource(ConfigResourceType.TOPIC, topic_name, {"max.message.bytes": "5000"})
         await administer(kafka.address, alter=lowered)
+        small, large = b"." * 1_000, b"." * 10_000
+        probes = await accepted_until_refused(kafka.address, topic_name, large)
 
         # Small ones that make one batch above the new limit, then one that is above it alone.
-        small, large = b"." * 1_000, b"." * 10_000
         outcome = await publisher.publish(where, plain(*[small] * 20, large, small))
 
         assert isinstance(outcome, Refused)
         assert (outcome.index, outcome.reason) == (20, "too_large")
-        assert await stored(log, topic_name) == [b"warm", *[small] * 20]
+        assert await stored(log, topic_name) == [b"warm", *[large] * probes, *[small] * 20]
 
 
 class Misnamed(str):

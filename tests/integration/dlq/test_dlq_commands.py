@@ -54,7 +54,8 @@ def test_groups_say_what_is_broken_in_a_line(ground: Ground, given: Given) -> No
 
 
 def test_letters_are_listed_by_what_they_have_in_common(ground: Ground, given: Given) -> None:
-    first, second = ground.dead("list-1", "list-2")
+    (first,) = ground.dead("list-1")
+    (second,) = ground.dead("list-2")  # and so the newer one, which is listed first
     found = as_json(given(ground, "dlq", "list", "--key", "list-1", "--json").out)
     assert [letter["id"] for letter in found] == [first]
     group = group_of(ground, second)
