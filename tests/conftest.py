@@ -28,7 +28,7 @@ TEMPLATE = "surefoot_template"
 
 
 def pytest_configure() -> None:
-    """Ctrl-C reaches what the tests start: a shell has what runs in its background ignore it, and children inherit that."""
+    """Ctrl-C reaches what the tests start: what a shell runs in its background ignores it, and hands that on."""
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
 

@@ -58,7 +58,7 @@ async def administer(address: str, *, create: Any = None, alter: Any = None) -> 
 
 
 async def accepted_until_refused(address: str, topic: str, value: bytes) -> int:
-    """A lowered limit is answered for before the broker goes by it: send until it does, and say how many got through."""
+    """A limit is lowered a moment before the broker goes by it: send until it does; how many got through."""
     async with AIOKafkaProducer(bootstrap_servers=address) as producer:
         for accepted in range(10_000):
             try:
