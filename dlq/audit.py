@@ -28,6 +28,7 @@ Action = Literal[
     "pause",
     "resume",
     "cancel",
+    "abandon",
     "discard",
     "approve",
     "refuse",

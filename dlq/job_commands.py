@@ -1,4 +1,4 @@
-"""`surefoot dlq jobs|job|pause|resume|cancel`: what is under way, and stopping it."""
+"""`surefoot dlq jobs|job|pause|resume|cancel|abandon`: what is under way, and stopping it."""
 
 from collections.abc import Callable
 from inspect import cleandoc
@@ -32,6 +32,10 @@ MEANINGS = {
 
     `surefoot dlq cancel JOB_ID --reason "the fix is not complete"`. What was sent already may still take effect: it
     stays locked until its consumer has answered.""",
+    "abandon": """Wait no more for the answers of a cancelled job: its consumer is gone. Needs ADMIN.
+
+    `surefoot dlq abandon JOB_ID --reason "labels was taken out of service"`. What was sent is open again. If the
+    consumer ever reads it, it does it once; replay or discard it then, and you are told that it was done.""",
 }
 
 

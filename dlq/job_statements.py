@@ -36,6 +36,13 @@ class JobStatements:
         self.cancel_items = f"""
             UPDATE {s}.dlq_job_items SET state = 'CANCELLED' WHERE job_id = $1::uuid AND state = 'PENDING'
             RETURNING dlq_id"""
+        self.lock_unanswered = f"""
+            SELECT e.id FROM {s}.dlq_events e WHERE e.id IN (
+                SELECT i.dlq_id FROM {s}.dlq_job_items i WHERE i.job_id = $1::uuid AND i.state = 'SENT')
+            ORDER BY e.id FOR UPDATE"""
+        self.abandon_items = f"""
+            UPDATE {s}.dlq_job_items SET state = 'CANCELLED', sentence = $2::text
+            WHERE job_id = $1::uuid AND state = 'SENT' RETURNING dlq_id"""
         self.reopen = f"""
             UPDATE {s}.dlq_events SET status = 'OPEN', resolution = NULL, resolved_at = NULL, superseded_by = NULL
             WHERE id = ANY ($2::uuid[]) AND job_id = $1::uuid AND status IN ('REPLAYING', 'DISCARD_REQUESTED')"""

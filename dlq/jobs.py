@@ -1,4 +1,5 @@
-"""Jobs: what consumers are to be told about a frozen set of dead letters. Made, paused, resumed, cancelled, looked at.
+"""Jobs: what consumers are to be told about a frozen set of dead letters. Made, paused, resumed, cancelled,
+abandoned, looked at.
 
 Each verb runs in its caller's transaction, moves rows by compare-and-set and records itself. A second click finds
 nothing left to do; two people at once divide the set between them. What is sent, and when, is the sender's.
@@ -21,7 +22,7 @@ from dlq.job_reading import JobReading
 from dlq.job_statements import JobStatements
 from dlq.job_views import ItemPage, JobMade, JobPage, JobView, LeftOut
 from dlq.pacing import ENDED, JobStatus
-from dlq.people import Person
+from dlq.people import Person, Role
 from dlq.settings import DlqSettings
 from dlq.wanted import Finding, Letter, Wanted, asked, is_uuid, letter_of
 from surefoot.consumer.controls import Action as JobKind
@@ -32,11 +33,12 @@ from surefoot.testing.failpoints import failpoint
 
 PERSON_CLASS = 1937076846
 """The class of the advisory lock by which one person's requests for jobs are counted one after the other."""
-Verb = Literal["pause", "resume", "cancel"]
+Verb = Literal["pause", "resume", "cancel", "abandon"]
 _POSSIBLE_IN: dict[Verb, tuple[JobStatus, ...]] = {
     "pause": ("RUNNING",),
     "resume": ("PAUSED",),
     "cancel": ("RUNNING", "PAUSED"),
+    "abandon": ("CANCELLING",),
 }
 _RECORDED_AS: dict[JobKind, Action] = {
     "replay": "replay",
@@ -105,6 +107,13 @@ class Jobs:
         """Send nothing more. What was not sent is open again at once; what was, when it is answered."""
         return await self._change(person, job_id, "cancel", reason)
 
+    async def abandon(self, person: Person, job_id: str, reason: str) -> JobView:
+        """Of a cancelled job: wait no more for answers that will not come. What was sent is open again.
+
+        Its consumer may do it all the same, if it ever reads it; whoever asks it next is told so.
+        """
+        return await self._change(person, job_id, "abandon", reason, role="ADMIN")
+
     async def get(self, job_id: str) -> JobView:
         return await self._reading.get(job_id)
 
@@ -156,8 +165,10 @@ class Jobs:
         await failpoint("dlq.job.frozen")
         return JobMade(job_id=UUID(job_id), kind=order.kind, total=len(letters), left_out=tuple(left_out))
 
-    async def _change(self, person: Person, job_id: str, verb: Verb, reason: str) -> JobView:
-        require(person, "OPERATOR")
+    async def _change(
+        self, person: Person, job_id: str, verb: Verb, reason: str, *, role: Role = "OPERATOR"
+    ) -> JobView:
+        require(person, role)
         why = reason_of(reason)
         row = await self._connection.fetchrow(self._sql.lock, job_id) if is_uuid(job_id) else None
         if row is None:
@@ -171,12 +182,19 @@ class Jobs:
             case "cancel":
                 await self._connection.execute(self._sql.cancel, job_id, f"Cancelled by {person.name}: {why}")
                 await give_back(self._connection, self._sql, job_id)
+            case "abandon":
+                await self._abandon(job_id, f"Abandoned by {person.name}, unanswered: {why}")
             case _:
                 assert_never(verb)
         after = await self.get(job_id)
         details = {"kind": after.kind, "sent": after.sent, "answered": after.answered, "cancelled": after.cancelled}
         await record(self._connection, self._sql.schema, Act(person.name, verb, "done", job_id, why, details))
         return after
+
+    async def _abandon(self, job_id: str, sentence: str) -> None:
+        await self._connection.fetch(self._sql.lock_unanswered, job_id)  # before the items, as who takes answers does
+        rows = await self._connection.fetch(self._sql.abandon_items, job_id, sentence)
+        await self._connection.execute(self._sql.reopen, job_id, [row[0] for row in rows])
 
 
 async def give_back(connection: Connection, sql: JobStatements, job_id: str) -> None:

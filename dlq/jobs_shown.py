@@ -8,6 +8,7 @@ from dlq.table_shown import Column, clean, console, print_table
 
 WORDS = {"replay": "replay", "discard": "discard", "supersede": "edited replay", "inspect": "dry run"}
 _REASON = '--reason "…"'
+_VERBS = {"RUNNING": ("pause", "cancel"), "PAUSED": ("resume", "cancel"), "CANCELLING": ("abandon",)}
 
 
 def print_made(made: JobMade) -> None:
@@ -124,7 +125,7 @@ def print_asked(letters: Sequence[AskedLetter]) -> None:
 
 
 def _print_verbs(job: JobView) -> None:
-    can = {"RUNNING": ("pause", "cancel"), "PAUSED": ("resume", "cancel")}.get(job.status, ())
+    can = _VERBS.get(job.status, ())
     if can:
         console.print("You can:")
     for verb in can:

@@ -133,5 +133,5 @@ def _counts(facts: Facts) -> str:
     cancelled = facts.total - facts.answered
     parts = [f"{well} went well", f"{facts.failed} did not"]
     if cancelled:
-        parts.append(f"{cancelled} were not sent")
+        parts.append(f"{cancelled} were cancelled")
     return f"Of {facts.total}, {', '.join(parts[:-1])} and {parts[-1]}."

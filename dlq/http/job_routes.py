@@ -112,3 +112,20 @@ async def cancel(id: JobId, body: Reason, request: Request, write: Write) -> Res
         return await Jobs(connection, state.schema, state.settings).cancel(write.person, str(id), body.reason)
 
     return await write.do(work, 200)
+
+
+@router.post(
+    "/jobs/{id}/abandon",
+    summary="Wait no more for answers",
+    response_model=JobView,
+    responses=OF_ONE,
+    openapi_extra=allowed("ADMIN", "abandon"),
+)
+async def abandon(id: JobId, body: Reason, request: Request, write: Write) -> Response:  # noqa: A002
+    """Of a cancelled job whose consumer will never answer: what was sent is open again, and the job ends."""
+    state = request.app.state
+
+    async def work(connection: Connection) -> JobView:
+        return await Jobs(connection, state.schema, state.settings).abandon(write.person, str(id), body.reason)
+
+    return await write.do(work, 200)

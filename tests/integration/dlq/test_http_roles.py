@@ -31,6 +31,7 @@ CONTRACT = {
     ("POST", "/jobs/{id}/pause"): "OPERATOR",
     ("POST", "/jobs/{id}/resume"): "OPERATOR",
     ("POST", "/jobs/{id}/cancel"): "OPERATOR",
+    ("POST", "/jobs/{id}/abandon"): "ADMIN",
     ("POST", "/discard"): "OPERATOR",
     ("GET", "/approvals"): "VIEWER",
     ("GET", "/approvals/{id}"): "VIEWER",

@@ -64,6 +64,7 @@ async def test_jobs_are_paused_resumed_and_cancelled(ground: Ground) -> None:
         ("otto", "cancel", "done"),
         ("otto", "cancel", "refused"),
     ]
+    assert (await ground.post("ada", f"/jobs/{job}/abandon", {"reason": WHY})).status_code == 200
     page = (await ground.get("vera", "/jobs")).json()
     assert ([each["id"] for each in page["jobs"]], page["next"]) == ([job], None)
 

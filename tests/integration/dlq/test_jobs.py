@@ -24,6 +24,7 @@ from tests.integration.dlq import letters
 from tests.integration.dlq.deciding import (
     ADA,
     BOB,
+    EVE,
     WHY,
     a_job,
     audited,
@@ -297,6 +298,30 @@ async def test_a_cancel_gives_back_what_was_not_sent_and_keeps_what_was(connecti
         with pytest.raises(WrongState, match="CANCELLING"):
             async with jobs(connection) as verbs:
                 await getattr(verbs, verb)(ADA, job_id, "again")
+
+
+async def test_only_a_cancelled_job_is_abandoned_and_what_was_sent_is_open_again(
+    connection: asyncpg.Connection,
+) -> None:
+    job_id = await a_job(connection, 3)
+    await connection.execute("UPDATE surefoot.dlq_job_items SET state = 'SENT', sent_at = now() WHERE number < 3")
+    await connection.execute("UPDATE surefoot.dlq_job_items SET state = 'ANSWERED', answer = 'done' WHERE number = 1")
+    with pytest.raises(WrongState, match="RUNNING: it cannot be told to abandon"):
+        async with jobs(connection) as verbs:
+            await verbs.abandon(EVE, job_id, "the consumer is gone")
+    async with jobs(connection) as verbs:
+        await verbs.cancel(BOB, job_id, "wrong ones")
+    with pytest.raises(NotAllowed, match="bob is OPERATOR, and this takes ADMIN"):
+        async with jobs(connection) as verbs:
+            await verbs.abandon(BOB, job_id, "the consumer is gone")
+    async with jobs(connection) as verbs:
+        job = await verbs.abandon(EVE, job_id, "the consumer is gone")
+    assert (job.sent, job.cancelled, job.answered) == (0, 2, 1), "an answer that came is kept"
+    assert await statuses(connection) == {"REPLAYING": 1, "OPEN": 2}
+    assert await connection.fetchval("SELECT sentence FROM surefoot.dlq_job_items WHERE number = 2") == (
+        "Abandoned by eve, unanswered: the consumer is gone"
+    )
+    assert (await audited(connection))[-1] == ("eve", "abandon", "done")
 
 
 async def test_what_a_cancel_gave_back_can_be_taken_by_the_next_job_and_is_not_touched_by_the_old(

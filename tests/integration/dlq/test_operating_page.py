@@ -28,6 +28,7 @@ __all__ = ["given"]
 
 LETTER = "0192f0c1-7a3e-7c41-9d0a-6f1f0d6f3b11"
 SLOW_JOB, PAUSED_JOB = "0192f0c1-7a3e-7c41-9d0a-6f1f0d6f3b21", "0192f0c1-7a3e-7c41-9d0a-6f1f0d6f3b22"
+UNANSWERED_JOB = "0192f0c1-7a3e-7c41-9d0a-6f1f0d6f3b23"
 REQUEST = "0192f0c1-7a3e-7c41-9d0a-6f1f0d6f3b31"
 TOKEN = "0192f0c1-7a3e-7c41-9d0a-6f1f0d6f3b41"
 GROUP = "9f2c4e1a7b3d5860"
@@ -59,7 +60,7 @@ def place(ground: Ground) -> None:
     ground.execute("DELETE FROM surefoot.parked_events")
     ground.execute("DELETE FROM surefoot.processed_events WHERE consumer = 'demo-labels'")
     ground.execute("DELETE FROM labels.quotes")
-    orders = [f"order-{n}" for n in range(7, 12)]
+    orders = [f"order-{n}" for n in range(7, 13)]
     letters = ground.dead(*orders)
     ground.mend(*orders)
     ground.execute("UPDATE surefoot.dlq_events SET fingerprint = %s", GROUP)
@@ -67,9 +68,17 @@ def place(ground: Ground) -> None:
     slow = ask(ground, "olga", "/replay", event_id=[letters[1]], rate=0.0001)["job_id"]
     paused = ask(ground, "olga", "/replay", event_id=[letters[2]], rate=0.0001)["job_id"]
     ask(ground, "olga", f"/jobs/{paused}/pause")
+    unanswered = ask(ground, "olga", "/replay", event_id=[letters[5]], rate=0.0001)["job_id"]
+    ground.execute(
+        "UPDATE surefoot.dlq_job_items SET state = 'SENT', sends = 1, sent_at = now() + interval '1 day' "
+        "WHERE job_id = %s::uuid",
+        unanswered,
+    )
+    ask(ground, "olga", f"/jobs/{unanswered}/cancel")
     request = ask(ground, "olga", "/discard", event_id=[letters[3]])["id"]
     rename(ground, slow, SLOW_JOB)
     rename(ground, paused, PAUSED_JOB)
+    rename(ground, unanswered, UNANSWERED_JOB)
     rename(ground, request, REQUEST)
     asyncio.run(_place_token(ground.url))
     (ground.directory / "mended.json").write_text(order("order-7", "CH").model_dump_json())
@@ -121,7 +130,7 @@ def changes(line: str) -> bool:
 def test_there_are_commands_to_be_tried() -> None:
     verbs = {line.split()[2] for line in LINES}
     assert {"groups", "list", "show", "reveal", "replay", "edit", "jobs", "job", "pause", "resume", "cancel"} <= verbs
-    assert {"discard", "approvals", "approve", "refuse", "export", "report", "token"} <= verbs
+    assert {"abandon", "discard", "approvals", "approve", "refuse", "export", "report", "token"} <= verbs
 
 
 @pytest.mark.parametrize("line", [*filterfalse(changes, LINES), *filter(changes, LINES)])

@@ -129,6 +129,34 @@ async def test_a_replay_before_the_fix_comes_back_to_the_same_row_with_its_count
     assert await connection.fetchval("SELECT count(*) FROM surefoot.dlq_events") == 1
 
 
+async def test_what_an_abandoned_replay_did_after_all_is_not_done_again(
+    database_url: str, connection: asyncpg.Connection, log: PostgresLog, topic: str, relay: object
+) -> None:
+    shop = Mendable(1)
+    events = await publish(log, *things("a", (1, 2)))
+    async with room(database_url, log) as service:
+        async with consumer_running(shop.consumer, database_url, log):
+            await there_are(connection, 1, "status = 'OPEN' AND held")
+        made = await service.replay()  # and nobody is there to be told
+        await eventually(
+            lambda: connection.fetchval("SELECT count(*) = 1 FROM surefoot.dlq_job_items WHERE state = 'SENT'"),
+            what="the control record is sent",
+        )
+        for verb in ("cancel", "abandon"):
+            async with jobs(connection) as verbs:
+                await getattr(verbs, verb)(EVE, str(made.job_id), WHY)
+        assert (await service.ended(made)).cancelled == 1
+        assert await statuses(connection) == {"OPEN": 1}
+
+        shop.broken.clear()
+        async with consumer_running(shop.consumer, database_url, log):
+            await settled_as(connection, events, "PROCESSED")
+            job = await service.ended(await service.replay())
+    assert job.answers == {"already_done": 1}
+    assert await statuses(connection) == {"REPLAYED": 1}
+    assert await effects(connection) == [1, 2]
+
+
 async def test_a_dry_run_says_how_they_stand_and_changes_nothing(
     database_url: str, connection: asyncpg.Connection, log: PostgresLog, topic: str, relay: object
 ) -> None:

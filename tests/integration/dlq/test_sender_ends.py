@@ -3,12 +3,15 @@
 import asyncpg
 import pytest
 
+from dlq.filters import Filter
+from dlq.wanted import Matching
 from surefoot.errors import LogUnavailable
 from surefoot.log.postgres import PostgresLog
 from tests.integration.dlq import letters
 from tests.integration.dlq.deciding import (
     ADA,
     BOB,
+    EVE,
     WHY,
     jobs,
     statuses,
@@ -120,8 +123,24 @@ async def test_behind_a_cancel_only_what_was_sent_is_sent_again_until_it_is_answ
     assert (await ground.job(job_id))[0] == "CANCELLING"
     await ground.answer(job_id, 1, 2)
     await ground.look()
-    note = "Cancelled by bob: not these. Of 4, 2 went well, 0 did not and 2 were not sent."
+    note = "Cancelled by bob: not these. Of 4, 2 went well, 0 did not and 2 were cancelled."
     assert await ground.job(job_id) == ("CANCELLED", note)
+
+
+async def test_what_will_never_be_answered_is_abandoned_and_the_job_ends(ground: SendingGround) -> None:
+    job_id = await ground.replay(4, keys=2)
+    await ground.look()
+    async with jobs(ground.connection) as verbs:
+        await verbs.cancel(BOB, job_id, "not these")
+        await verbs.abandon(EVE, job_id, "the consumer is gone")
+    await ground.long_ago()
+    await ground.look(2)
+    assert await ground.sent_events() == ["event-1", "event-2"], "nothing is sent again"
+    note = "Cancelled by bob: not these. Of 4, 0 went well, 0 did not and 4 were cancelled."
+    assert await ground.job(job_id) == ("CANCELLED", note)
+    assert await statuses(ground.connection) == {"OPEN": 4}
+    async with jobs(ground.connection) as verbs:
+        assert (await verbs.replay(BOB, Matching(Filter(consumer="warehouse")), reason=WHY)).total == 4
 
 
 # -- what cannot be sent ---------------------------------------------------------------------------------------------

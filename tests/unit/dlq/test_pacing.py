@@ -211,7 +211,7 @@ def test_a_cancelled_job_ends_when_the_last_that_was_sent_is_answered() -> None:
     job = replace(JOB, status="CANCELLING", pending=0, sent=1, answered=9)
     assert decide(job) == Wait(0.0)
     ended = decide(replace(job, sent=0, answered=10))
-    assert ended == Finish("CANCELLED", "Of 100, 10 went well, 0 did not and 90 were not sent.")
+    assert ended == Finish("CANCELLED", "Of 100, 10 went well, 0 did not and 90 were cancelled.")
 
 
 def test_a_paused_job_of_which_everything_is_answered_is_done() -> None:
