@@ -77,7 +77,7 @@ _BALANCE = """
 SELECT account.currency, coalesce(account.balance, (
     SELECT CAST(coalesce(sum(change), 0) AS bigint) FROM ledger.entries AS entry
     WHERE entry.account_id = account.account_id
-)) AS balance
+)) AS balance, account.frozen
 FROM ledger.accounts AS account WHERE account.account_id = :account_id
 """
 _FREEZE = "UPDATE ledger.accounts SET frozen = :frozen WHERE account_id = :account_id RETURNING account_id"

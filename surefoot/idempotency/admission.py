@@ -27,6 +27,7 @@ from surefoot.idempotency.values import Answer, Answered, Asked, Found, Gone, In
 from surefoot.idempotency.waiting import Led
 
 log = structlog.get_logger("surefoot.idempotency")
+LONGEST_TENANT = 255
 LARGE_BODY = 64 * 1024
 """What is larger is read in a thread: a megabyte of small numbers takes a second, in which all others would wait."""
 
@@ -114,10 +115,11 @@ async def _key(layer: Layer, exchange: Exchange, route: Route, name: str) -> str
 async def _tenant(layer: Layer, exchange: Exchange) -> str:
     found = layer.tenant_of(Request(exchange.scope))
     tenant = await found if inspect.isawaitable(found) else found
-    if not isinstance(tenant, str) or not tenant:
+    if not isinstance(tenant, str) or not 1 <= len(tenant) <= LONGEST_TENANT or not tenant.isprintable():
         raise ConfigurationError(
-            f"The tenant of a request is {tenant!r}. The function given to Idempotency as tenant must return a text, "
-            "and requests that belong to nobody must be refused before their handler starts."
+            f"The tenant of a request is {tenant!r:.300}. The function given to Idempotency as tenant must return a "
+            f"text of 1 to {LONGEST_TENANT} printable characters, and requests that belong to nobody must be refused "
+            "before their handler starts."
         )
     return tenant
 

@@ -8,7 +8,7 @@ import structlog
 from sqlalchemy import text
 from sqlalchemy.ext.asyncio import AsyncSession
 
-from services.ledger import Move, Outcome, Refused, make, make_patiently, statements
+from services.ledger import AccountFrozen, Move, Outcome, Refused, make, make_patiently, statements
 from services.ledger.moves import execute
 from services.payment.api import refund_book
 from services.payment.api.refund_book import NewRefund
@@ -38,8 +38,11 @@ def main_name(currency: str) -> str:
 async def open_main(session: AsyncSession, tenant: str, currency: str) -> None:
     account_id = account_of(tenant, main_name(currency))
     # Looked for first: opening it once more would lock it, and all charges of the tenant would take turns.
-    if (await execute(session, statements.balance(account_id))).one_or_none() is None:
+    found = (await execute(session, statements.balance(account_id))).one_or_none()
+    if found is None:
         await execute(session, statements.open_account(account_id, currency, None))
+    elif found.frozen:  # and so no money is taken that could not be booked
+        raise AccountFrozen(f"The account {account_id} is frozen: nothing is charged until it is released.")
 
 
 async def book(session: AsyncSession, moved: Moved) -> None:
