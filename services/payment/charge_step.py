@@ -74,7 +74,7 @@ async def step(
     row = (await session.execute(text(_GIVE_BACK if news.to == "REFUNDED" else _MOVE), given)).one_or_none()
     if row is None:
         return await _unmoved(session, charge_id, news)
-    moved = Moved(_known(row), news)
+    moved = Moved(known(row), news)
     event = told(moved)
     if publish is None:
         outbox.add(session, event)
@@ -89,14 +89,14 @@ async def _unmoved(session: AsyncSession, charge_id: str, news: News) -> Late | 
     row = (await session.execute(_FIND, {"charge_id": charge_id})).one_or_none()
     if row is None:
         return Contradicted(f"There is no charge {charge_id}.")
-    found = unmoved(_known(row), news)
+    found = unmoved(known(row), news)
     if isinstance(found, Late) and row.gateway_txn_id is None and news.gateway_txn_id is not None:
         # Late as it is, it is the first to say which of the gateway's transactions this is.
         await session.execute(text(_LEARN), {"charge_id": charge_id, "txn": news.gateway_txn_id})
     return found
 
 
-def _known(row: Row[Any]) -> Known:
+def known(row: Row[Any]) -> Known:
     return Known(
         charge_id=row.charge_id,
         tenant=row.tenant,

@@ -9,6 +9,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection, AsyncSession
 
 from services.payment.api.models import Charge
 from services.payment.charge_states import Known
+from services.payment.charge_step import known
 from surefoot.events import Money
 
 Reader = AsyncSession | AsyncConnection
@@ -58,18 +59,7 @@ async def find(reader: Reader, tenant: str, charge_id: str) -> Charge | None:
 async def lock(session: AsyncSession, tenant: str, charge_id: str) -> Known | None:
     """Nobody else changes it until the transaction ends."""
     row = (await session.execute(_LOCK, {"charge_id": charge_id, "tenant": tenant})).one_or_none()
-    if row is None:
-        return None
-    return Known(
-        charge_id=row.charge_id,
-        tenant=row.tenant,
-        amount=Money.minor(row.amount, row.currency),
-        refunded=Money.minor(row.refunded, row.currency),
-        status=row.status,
-        gateway=row.gateway,
-        gateway_txn_id=row.gateway_txn_id,
-        reason=row.reason,
-    )
+    return None if row is None else known(row)
 
 
 def _told(row: Row[Any]) -> Charge:

@@ -13,14 +13,13 @@ import structlog
 from fastapi import APIRouter, Path, Request
 from sqlalchemy.ext.asyncio import AsyncEngine
 
-from services.ledger import AccountFrozen
 from services.payment.api import charge_book
 from services.payment.api.asking import Captured, capture
 from services.payment.api.bookkeeping import book, open_main
 from services.payment.api.charge_book import NewCharge
 from services.payment.api.door import tenant_in
 from services.payment.api.models import Charge, ChargeAsked
-from services.payment.api.moving import moving
+from services.payment.api.moving import RETRY_AFTER_S, booking, moving
 from services.payment.api.operation import (
     ONE_PROBLEMS,
     OUTSIDE_PROBLEMS,
@@ -36,7 +35,6 @@ from services.payment.metrics import CONTRADICTIONS
 from surefoot.idempotency import Idempotent, Tx, idempotent
 
 log = structlog.get_logger("surefoot.payments_api")
-RETRY_AFTER_S = 2
 
 
 def charge_routes(gateway: Gateway, engine: AsyncEngine) -> APIRouter:
@@ -70,10 +68,8 @@ def charge_routes(gateway: Gateway, engine: AsyncEngine) -> APIRouter:
         captured = await request.call("capture", ask)
         if captured.outcome == "never_left":
             raise _provider_away(charge.charge_id)
-        try:
+        with booking(charge_id=charge.charge_id):
             return told(await request.phase("finished", finish, charge, captured))
-        except AccountFrozen as error:  # since the provider was asked
-            raise _not_booked(charge.charge_id) from error
 
     @router.get("/v1/charges/{charge_id}", responses=READ_PROBLEMS | ONE_PROBLEMS)
     async def show_charge(charge_id: Annotated[str, Path(max_length=64)], request: Request) -> Charge:
@@ -154,17 +150,6 @@ def _provider_away(charge_id: str) -> Problem:
         "provider_away",
         "The payment provider cannot be reached, and no money was taken so far. It is tried again: send the same "
         "request with the same Idempotency-Key to learn of it. With another key it might happen twice.",
-        retry_after_s=RETRY_AFTER_S,
-        charge_id=charge_id,
-    )
-
-
-def _not_booked(charge_id: str) -> Problem:
-    return Problem(
-        HTTPStatus.SERVICE_UNAVAILABLE,
-        "frozen",
-        "The provider was asked, and the account that the charge goes to was frozen meanwhile: it is booked when the "
-        "account is released. Send the same request with the same Idempotency-Key to learn of it.",
         retry_after_s=RETRY_AFTER_S,
         charge_id=charge_id,
     )

@@ -9,6 +9,8 @@ from services.ledger import AccountFrozen, Done, Outcome, UnknownAccount
 from services.payment.api.problems import Problem
 from surefoot.events.money import CurrencyMismatch
 
+RETRY_AFTER_S = 2
+
 
 @contextmanager
 def moving() -> Iterator[None]:
@@ -23,6 +25,22 @@ def moving() -> Iterator[None]:
     except AccountFrozen as error:
         sentence = "One of the accounts is frozen: nothing is changed until it is released."
         raise Problem(HTTPStatus.CONFLICT, "frozen", sentence) from error
+
+
+@contextmanager
+def booking(**what: str) -> Iterator[None]:
+    """Around what follows the provider's answer: an account that was frozen since it was asked is waited for."""
+    try:
+        yield
+    except AccountFrozen as error:
+        raise Problem(
+            HTTPStatus.SERVICE_UNAVAILABLE,
+            "frozen",
+            "The provider was asked, and the account was frozen meanwhile: its answer is booked when the account is "
+            "released. Send the same request with the same Idempotency-Key to learn of it.",
+            retry_after_s=RETRY_AFTER_S,
+            **what,
+        ) from error
 
 
 def made(outcome: Outcome) -> Done:

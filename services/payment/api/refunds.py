@@ -17,7 +17,7 @@ from services.payment.api.asking import GivenBack, give_back
 from services.payment.api.bookkeeping import book, return_refused, take_back
 from services.payment.api.door import tenant_in
 from services.payment.api.models import Refund, RefundAsked
-from services.payment.api.moving import made, moving
+from services.payment.api.moving import RETRY_AFTER_S, booking, made, moving
 from services.payment.api.operation import (
     ONE_PROBLEMS,
     OUTSIDE_PROBLEMS,
@@ -32,8 +32,6 @@ from services.payment.charge_states import Known, News, move_forward
 from services.payment.gateway import Gateway
 from surefoot.events import Money
 from surefoot.idempotency import Idempotent, Tx, idempotent
-
-RETRY_AFTER_S = 2
 
 
 def refund_routes(gateway: Gateway, engine: AsyncEngine) -> APIRouter:
@@ -59,7 +57,8 @@ def refund_routes(gateway: Gateway, engine: AsyncEngine) -> APIRouter:
         given_back = await request.call("refund", ask)
         if given_back.outcome == "never_left":
             raise _provider_away(refund.refund_id)
-        return told(await request.phase("finished", finish, refund, given_back))
+        with booking(refund_id=refund.refund_id):
+            return told(await request.phase("finished", finish, refund, given_back))
 
     @router.get("/v1/refunds/{refund_id}", responses=READ_PROBLEMS | ONE_PROBLEMS)
     async def show_refund(refund_id: Annotated[str, Path(max_length=128)], request: Request) -> Refund:

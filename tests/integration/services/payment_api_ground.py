@@ -96,6 +96,13 @@ class Api:
         body = {"source": source, "target": target, "amount": {"minor_units": units, "currency": "EUR"}}
         return await self.post("/v1/transfers", body, key=key)
 
+    async def freeze(self) -> None:
+        """Acme's main account."""
+        await self.connection.execute("UPDATE ledger.accounts SET frozen = true WHERE account_id = 'acme/main-EUR'")
+
+    async def release(self) -> None:
+        await self.connection.execute("UPDATE ledger.accounts SET frozen = false WHERE account_id = 'acme/main-EUR'")
+
     async def told(self) -> list[str]:
         """The types of the events of charges that were published, in order."""
         rows = await self.connection.fetch(

@@ -113,10 +113,10 @@ async def test_a_provider_that_is_not_there_the_second_time_says_nothing_of_the_
 
 async def test_a_charge_to_a_frozen_account_is_refused_before_the_provider_is_asked(api: Api) -> None:
     await api.captured()
-    await freeze(api, True)
+    await api.freeze()
     assert_problem(await api.charge(), 409, "frozen", "until it is released")
     assert await api.provider.sums() == (1, 2000, 0)
-    await freeze(api, False)
+    await api.release()
     assert (await api.charge()).status_code == 201
     await api.assert_sound()
 
@@ -125,18 +125,14 @@ async def test_a_charge_whose_account_is_frozen_on_the_way_is_booked_when_it_is_
     await api.provider.behave("error_after", share=1)
     key = new_key()
     assert (await api.charge(key=key)).status_code == 504
-    await freeze(api, True)
+    await api.freeze()
     problem = assert_problem(await api.charge(key=key), 503, "frozen", "booked when the account is released")
     assert await api.balance() == 0
-    await freeze(api, False)
+    await api.release()
     answer = await api.charge(key=key)
     assert (answer.status_code, answer.json()["id"]) == (201, problem["charge_id"])
     assert (await api.provider.sums(), await api.balance()) == ((1, 2000, 0), 2000)
     await api.assert_sound()
-
-
-async def freeze(api: Api, frozen: bool) -> None:
-    await api.connection.execute("UPDATE ledger.accounts SET frozen = $1 WHERE account_id = 'acme/main-EUR'", frozen)
 
 
 async def test_a_key_used_for_another_amount_is_refused_and_takes_nothing(api: Api) -> None:

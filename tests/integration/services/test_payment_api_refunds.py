@@ -73,13 +73,32 @@ async def test_a_refund_that_the_provider_did_not_answer_is_the_same_when_asked_
 
 async def test_what_the_provider_does_not_give_back_returns_to_the_account(api: Api) -> None:
     charge_id = await api.captured(2000)
-    txn = (await api.get(f"/v1/charges/{charge_id}")).json()["gateway_txn_id"]
-    asked = {"charge_id": txn, "refund_request_id": "by-hand", "amount": {"minor_units": 1800, "currency": "EUR"}}
-    assert (await api.provider.post("/refunds", asked)).status_code == 201
+    await given_back_by_hand(api, charge_id, 1800)
     refused = await api.refund(charge_id, 500)
     problem = assert_problem(refused, 409, "refused", "exceeds_captured")
     assert (await api.get(f"/v1/refunds/{problem['refund_id']}")).json()["status"] == "REFUSED"
     assert await api.balance() == 2000
+
+
+async def test_it_returns_when_the_account_is_released_if_that_was_frozen_on_the_way(api: Api) -> None:
+    charge_id, key = await api.captured(2000), new_key()
+    await given_back_by_hand(api, charge_id, 1800)
+    await api.provider.kill()
+    assert_problem(await api.refund(charge_id, 500, key=key), 503, "provider_away")
+    await api.freeze()
+    await api.provider.start()
+    assert_problem(await api.refund(charge_id, 500, key=key), 503, "frozen", "booked when the account is released")
+    assert await api.balance() == 1500
+    await api.release()
+    assert_problem(await api.refund(charge_id, 500, key=key), 409, "refused", "exceeds_captured")
+    assert await api.balance() == 2000
+
+
+async def given_back_by_hand(api: Api, charge_id: str, units: int) -> None:
+    """At the provider's own desk, so that we know nothing of it."""
+    txn = (await api.get(f"/v1/charges/{charge_id}")).json()["gateway_txn_id"]
+    asked = {"charge_id": txn, "refund_request_id": "by-hand", "amount": {"minor_units": units, "currency": "EUR"}}
+    assert (await api.provider.post("/refunds", asked)).status_code == 201
 
 
 async def test_what_was_moved_elsewhere_cannot_be_given_back(api: Api) -> None:

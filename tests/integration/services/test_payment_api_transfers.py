@@ -62,7 +62,7 @@ async def test_accounts_that_cannot_take_part_are_named_so(api: Api) -> None:
 
 
 async def test_a_frozen_account_moves_nothing(api: Api) -> None:
-    await api.connection.execute("UPDATE ledger.accounts SET frozen = true WHERE account_id = 'acme/main-EUR'")
+    await api.freeze()
     assert_problem(await api.transfer("main-EUR", "savings", 1), 409, "frozen")
     (charge_id,) = await api.connection.fetchrow("SELECT charge_id FROM payments.charges")
     assert_problem(await api.refund(charge_id, 1), 409, "frozen")
