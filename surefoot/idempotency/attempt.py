@@ -46,7 +46,7 @@ class Attempt:
         self._begun = begun
         self._was_kept = claim.provider_key is not None
         self._is_kept = begun is None
-        self._has_tried = False
+        self._tried: set[str] = set()
         self._has_called = False
         self._has_committed = False
         self._used: set[str] = set()
@@ -66,9 +66,10 @@ class Attempt:
     def is_in_doubt(self) -> bool:
         """Whether an earlier attempt may have called a provider, and this one has not come as far as that.
 
-        Handlers go through their phases and calls in one order. So whatever this attempt ran itself, and did not find
-        done, is where the earlier one had come to at most."""
-        return self.claim.in_doubt and not self._has_tried
+        Of the calls that are known it has made each again. There may be one that is not: the first of all is noted
+        while it runs. But handlers go through their phases and calls in one order, so whatever this attempt ran itself,
+        and did not find done, is where the earlier one had come to then."""
+        return self.claim.in_doubt and not (self._tried and self.claim.unsettled <= self._tried)
 
     @property
     def is_gone(self) -> bool:
@@ -166,22 +167,31 @@ class Attempt:
     def used(self) -> None:
         self._under_way, self._is_calling = None, False
 
-    def trying(self) -> None:
+    def trying(self, name: str) -> None:
         """A phase or a call that is not done yet is run now."""
-        self._has_tried = True
+        self._tried.add(name)
 
     def committed(self) -> None:
         self._has_committed = True
         self.notes.clear()
 
+    async def announce(self, name: str) -> None:
+        """Tell the history of a call before it is made, unless it is the first of all: a phase that had settled an
+        earlier one would seem to settle this one too."""
+        if self._has_called or self.claim.attempt > 1:
+            await self.layer.store.note(self.claim, self._call(name))
+
     def calling(self, name: str) -> None:
-        """A provider is about to be called: the history is told while the call runs, not before it."""
+        """A provider is about to be called. Of the first call the history is told while it runs, to lose no time."""
+        if not self._has_called and self.claim.attempt == 1:
+            task = asyncio.create_task(self._note(self._call(name)))
+            self._noting.add(task)
+            task.add_done_callback(self._noting.discard)
         self._has_called = self._is_calling = True
-        self.trying()
-        note = Note("called", {"name": name, "attempt": self.claim.attempt})
-        task = asyncio.create_task(self._note(note))
-        self._noting.add(task)
-        task.add_done_callback(self._noting.discard)
+        self.trying(name)
+
+    def _call(self, name: str) -> Note:
+        return Note("called", {"name": name, "attempt": self.claim.attempt})
 
     async def noted(self) -> None:
         """Wait until the history knows of the calls."""

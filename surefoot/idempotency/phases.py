@@ -22,7 +22,7 @@ async def run_phase(attempt: Attempt, name: str, work: Callable[..., Awaitable[A
     try:
         if name in attempt.claim.phases:
             return shape.read(attempt.claim.phases[name]["result"])
-        attempt.trying()
+        attempt.trying(name)
         begun = attempt.begun
         if begun is not None and attempt.is_untouched:
             kept = await _first_phase(attempt, begun, name, shape, work, args)
@@ -83,6 +83,7 @@ async def run_call(
         if shape is not None and name in attempt.answers:
             return shape.read(attempt.answers[name])
         await attempt.keep()
+        await attempt.announce(name)
         await attempt.check_lease()
         attempt.check_open(name)  # once more: it may have been answered meanwhile
         value = await _called(attempt, name, function, args, key_of_call(attempt, name), answers)

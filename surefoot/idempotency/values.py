@@ -54,8 +54,11 @@ class Claim:
     """The results of those that an earlier attempt has committed, by name."""
     in_doubt: bool = False
     """An earlier attempt may have called a provider, and nobody knows what came of it: it said so (the row's
-    outcome_unknown), or its lease ran out after it was kept. A refusal is no answer to such a request. A phase that
-    was committed after the call ends the doubt: it rests on what the provider said."""
+    outcome_unknown), or its lease ran out after it was kept, or it came no further. A refusal is no answer to such a
+    request. A phase that was committed after the call ends the doubt: it rests on what the provider said."""
+    unsettled: frozenset[str] = frozenset()
+    """The calls that were made, and that no phase was committed after by whoever made them: until each has been made
+    again, the doubt stays."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -46,7 +46,8 @@ def taken_over(row: Row, so_far: Row, asked: Asked) -> Claim:
         phases={
             name: None if result is None else json.loads(result) for name, result in zip(names, results, strict=True)
         },
-        in_doubt=row["outcome_unknown"] and not so_far["is_settled"],
+        in_doubt=bool(so_far["unsettled"]) or (row["outcome_unknown"] and not so_far["is_settled"]),
+        unsettled=frozenset(so_far["unsettled"]),
     )
 
 

@@ -127,16 +127,21 @@ class Statements:
         self.take_over = self._taken(seen)
         self.take_over_overdue = self._taken(overdue)
         # In a statement of its own: a phase that was committed while the one above waited for the row is seen by this
-        # one, and was not by that. It is settled what became of calls if a phase was committed after the last of them.
+        # one, and was not by that. A phase settles what became of the calls that were made before it, under its fence.
         self.so_far = f"""
+            WITH told AS (
+                SELECT number, fence, what, details FROM {self.history} WHERE key_hash = $1::bytea AND number > (
+                    SELECT max(number) FROM {self.history} WHERE key_hash = $1::bytea AND what = 'claimed')),
+            made AS (SELECT number, fence, coalesce(details->>'name', '') AS name FROM told WHERE what = 'called')
             SELECT (SELECT provider_key FROM {self.calls} WHERE key_hash = $1::bytea) AS provider_key,
                 ARRAY(SELECT name FROM {self.phases} WHERE key_hash = $1::bytea ORDER BY at, name) AS names,
                 ARRAY(SELECT result::text FROM {self.phases} WHERE key_hash = $1::bytea ORDER BY at, name) AS results,
                 (SELECT coalesce(max(number) FILTER (WHERE what = 'phase') > max(number) FILTER (
                         WHERE what = 'called' OR what = 'failed' AND details->>'unknown' = 'true'), false)
-                    FROM {self.history} WHERE key_hash = $1::bytea AND number > (
-                        SELECT max(number) FROM {self.history} WHERE key_hash = $1::bytea AND what = 'claimed')
-                ) AS is_settled"""
+                    FROM told) AS is_settled,
+                ARRAY(SELECT DISTINCT m.name FROM made m WHERE NOT EXISTS (
+                        SELECT FROM made s JOIN told p ON p.what = 'phase' AND p.fence = s.fence
+                        WHERE s.name = m.name AND s.number >= m.number AND p.number > s.number)) AS unsettled"""
         self.overdue = f"""
             SELECT key_hash FROM {self.keys} WHERE {OPEN} AND {OVERDUE}
             ORDER BY coalesce(due_at, lease_until) LIMIT $1::int"""

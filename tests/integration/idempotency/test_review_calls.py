@@ -82,6 +82,86 @@ async def test_after_an_unknown_outcome_no_other_provider_is_called(store: Store
     assert (len(bank.charges), other.calls) == (1, [])
 
 
+async def test_a_refusal_does_not_answer_for_a_call_that_was_answered_and_went_no_further(store: Store) -> None:
+    app, bank = app_around(store), Bank()
+
+    @app.post("/")
+    @idempotent(effect="outside")
+    async def pay(once: Idempotent) -> str:
+        if once.attempt == 2:
+            raise HTTPException(409, "not any more")
+        paid = await once.call("charge", bank.charge)
+        if once.attempt == 1:
+            raise RuntimeError("it charged, and nobody has written it down")
+        return paid
+
+    async with served(app) as client:
+        key = {"Idempotency-Key": new_key()}
+        assert (await client.post("/", headers=key)).status_code == 500
+        assert (await client.post("/", headers=key)).status_code == 504
+        assert (await client.post("/", headers=key)).json() == f"paid under {bank.calls[0]}"
+    assert len(bank.charges) == 1
+
+
+@pytest.mark.parametrize("is_phase_between", [False, True])
+async def test_a_refusal_behind_the_first_call_does_not_answer_for_the_second(
+    store: Store, is_phase_between: bool
+) -> None:
+    """The phase is of the second attempt, which had made the first call again and not the second."""
+    app, bank, other = app_around(store), Bank(), Bank([breaks])
+
+    async def nothing(tx: Tx) -> None: ...
+
+    @app.post("/")
+    @idempotent(effect="outside")
+    async def pay(once: Idempotent) -> str:
+        await once.call("authorise", bank.charge)
+        if once.attempt == 2 and is_phase_between:
+            await once.phase("looked", nothing)
+            raise RuntimeError("not now")
+        if once.attempt in (2, 3):
+            raise HTTPException(409, "not any more")
+        return await once.call("capture", other.charge)
+
+    async with served(app) as client:
+        key = {"Idempotency-Key": new_key()}
+        assert (await client.post("/", headers=key)).status_code == 504
+        assert (await client.post("/", headers=key)).status_code == (500 if is_phase_between else 504)
+        assert (await client.post("/", headers=key)).status_code == 504
+        last = await client.post("/", headers=key)
+        assert (last.status_code, last.json()) == (200, f"paid under {other.calls[0]}")
+    assert (len(bank.charges), len(other.charges)) == (1, 1)
+
+
+async def test_every_call_but_the_first_of_all_is_in_the_history_before_it_is_made(
+    store: Store, connection: Any
+) -> None:
+    """Whoever dies in it leaves no doubt otherwise: the phase in between was committed after all that is known."""
+    app, known = app_around(store), []
+
+    async def capture(*, key: str) -> str:
+        rows = await connection.fetch("SELECT details->>'name' FROM surefoot.idempotency_history WHERE what = 'called'")
+        known.append(sorted(row[0] for row in rows))
+        if len(known) == 1:
+            raise ConnectionResetError("the bank went away")
+        return "captured"
+
+    async def written(tx: Tx) -> None: ...
+
+    @app.post("/")
+    @idempotent(effect="outside")
+    async def pay(once: Idempotent) -> str:
+        await once.call("authorise", Bank().charge)
+        await once.phase("authorised", written)
+        return await once.call("capture", capture)
+
+    async with served(app) as client:
+        key = {"Idempotency-Key": new_key()}
+        assert (await client.post("/", headers=key)).status_code == 504
+        assert (await client.post("/", headers=key)).status_code == 200
+    assert known == [["authorise", "capture"], ["authorise", "capture", "capture"]]
+
+
 @pytest.mark.parametrize("how", ["raises", "500", "too large"])
 async def test_a_failure_that_is_replayed_does_not_answer_for_a_call_whose_outcome_is_in_doubt(
     store: Store, how: str
