@@ -86,6 +86,8 @@ def decide(
         return Answered(stored.answer)
     if stored.state == "IN_FLIGHT" and (left := lease_left(stored, now)) > 0:
         return InFlight(left)
+    if stored.is_open and asked.effect == "local":  # the route has changed, and its transaction would end what is open
+        return Unknown(stored.resource, stored.attempts)
     # What a local attempt did was undone, so it may be tried as often as anybody likes.
     if stored.effect == "outside" and most_attempts is not None and stored.attempts >= most_attempts:
         return Unknown(stored.resource, stored.attempts)

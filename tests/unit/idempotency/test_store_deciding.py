@@ -106,6 +106,13 @@ def test_an_outside_effect_that_is_open_never_makes_way_for_a_new_request(stored
     assert decide(stored, replace(ASKED, fingerprint=b"other"), much_later) == Mismatch(BEGAN)
 
 
+@pytest.mark.parametrize("stored", [FAILED, replace(IN_FLIGHT, lease_until=SOON)])
+def test_nor_for_the_same_request_where_its_route_has_become_a_local_one(stored: Stored) -> None:
+    local = replace(ASKED, effect="local")
+    assert decide(stored, local, SOON) == Unknown("ch_1", 2)
+    assert decide(replace(stored, effect="local"), ASKED, SOON) == TakeOver(replace(stored, effect="local"))
+
+
 def test_a_local_attempt_that_failed_does() -> None:
     stored = replace(FAILED, effect="local")
     assert decide(stored, ASKED, LAST) == Again(stored)
