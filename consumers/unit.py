@@ -10,9 +10,7 @@ from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager, contextmanager
 from datetime import timedelta
 from typing import cast
-from weakref import WeakSet
 
-from sqlalchemy.event import listen
 from sqlalchemy.exc import DBAPIError
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine, AsyncSession, create_async_engine
 
@@ -21,6 +19,7 @@ from consumers.statements import Statements
 from surefoot.consumer import HandlerMisuse
 from surefoot.consumer.failures import sqlstate_of
 from surefoot.database.connection import CONNECT_TIMEOUT_S, Connection, ConnectionLost, sqlalchemy_url
+from surefoot.database.disposal import Disposal
 from surefoot.database.guard import Guard, GuardedSession, lift_guard, set_guard, watch
 from surefoot.errors import SurefootError
 from surefoot.log.port import TopicPartition
@@ -245,8 +244,7 @@ class Database:
             },
         )
         watch(self.engine.sync_engine)
-        self._drivers: WeakSet[Connection] = WeakSet()
-        listen(self.engine.sync_engine, "connect", lambda made, _: self._drivers.add(made.driver_connection))
+        self._disposal = Disposal(self.engine)
         self.seats = asyncio.Semaphore(size)
         """First come, first served. Whoever has one finds a connection free, or soon will."""
 
@@ -281,12 +279,7 @@ class Database:
                 raise
 
     async def close(self) -> None:
-        closing = asyncio.create_task(self.engine.dispose())
-        await asyncio.wait([closing], timeout=CLOSE_S)
-        if not closing.done():
-            for driver in list(self._drivers):
-                driver.terminate()  # which ends the wait for an answer
-        await closing
+        await self._disposal.dispose(CLOSE_S)
 
 
 async def _quietly_end(unit: Unit, connection: AsyncConnection) -> None:

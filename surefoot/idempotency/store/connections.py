@@ -27,6 +27,7 @@ from surefoot.database.connection import (
     shown_url,
     sqlalchemy_url,
 )
+from surefoot.database.disposal import Disposal
 from surefoot.database.guard import watch
 from surefoot.idempotency.errors import StoreAway
 
@@ -87,6 +88,7 @@ class Connections:
             },
         )
         watch(self._engine.sync_engine)
+        self._disposal = Disposal(self._engine)
         self._seats = asyncio.Semaphore(max(1, size - RESERVED))
         self._ending: set[asyncio.Task[None]] = set()
 
@@ -161,7 +163,7 @@ class Connections:
     async def close(self) -> None:
         if self._ending:
             await asyncio.wait(self._ending, timeout=CLOSE_S)
-        await self._engine.dispose()
+        await self._disposal.dispose(CLOSE_S)
 
 
 def _driver(connection: AsyncConnection) -> Connection:
