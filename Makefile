@@ -4,7 +4,7 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 READY  := $(VENV)/.ready
 # Of tests that run at once, each process has servers of its own; a broker that is given is one for all of them.
-WORKERS ?= $(if $(SUREFOOT_KAFKA),0,4)
+WORKERS ?= $(if $(SUREFOOT_KAFKA),0,3)
 # Tests and demo start hundreds of processes, which would compile our own code anew each time.
 unexport PYTHONDONTWRITEBYTECODE
 

@@ -129,6 +129,7 @@ async def test_new_requests_leave_connections_to_what_was_claimed(database_url: 
             await begins.release()
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(60)  # closing the store waits for the server no longer than for an answer
 async def test_a_server_that_falls_silent_is_away_after_a_while(
     database_url: str, connection: asyncpg.Connection, monkeypatch: pytest.MonkeyPatch
