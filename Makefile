@@ -34,7 +34,7 @@ test: $(READY) ## Every test, on real Postgres and real Kafka
 	$(BIN)/python -m pytest -n $(WORKERS) --dist loadfile --no-loadscope-reorder
 
 test-fast: $(READY) ## The tests that need no broker and little time (under a minute)
-	$(BIN)/python -m pytest -m "not kafka and not slow" --timeout 60
+	$(BIN)/python -m pytest -n 2 --dist loadfile -m "not kafka and not slow" --timeout 60
 
 lint: $(READY) ## Style, types, and who may import whom
 	$(BIN)/ruff check .

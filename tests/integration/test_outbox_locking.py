@@ -16,6 +16,8 @@ from surefoot.outbox.write import statement
 from tests.events import ThingHappened
 from tests.waiting import eventually
 
+pytestmark = pytest.mark.slow
+
 LOCK_CLASS, BUCKETS = 1937076838, 512
 
 

@@ -15,6 +15,8 @@ from surefoot.errors import ConfigurationError
 from surefoot.idempotency.key import read_key
 from tests.integration.client.scripted_server import Say, Silence, Vanish, scripted
 
+pytestmark = pytest.mark.slow
+
 CREATED = Say(201, b'{"id":"ch_1"}', {"Content-Type": "application/json"})
 REPLAYED = Say(201, b'{"id":"ch_1"}', {"Content-Type": "application/json", "X-Idempotency-Replayed": "true"})
 IN_FLIGHT = Say(409, b'{"type":"/problems/idempotency/in-flight"}', {"Content-Type": "application/problem+json"})

@@ -11,6 +11,8 @@ from tests.integration.idempotency.http_ground import REPLAYED, ground, new_key
 from tests.integration.idempotency.scripted_provider import ScriptedProvider
 from tests.waiting import eventually
 
+pytestmark = pytest.mark.slow
+
 CLOSED = ["/local", "/outside", "/open-tx"]
 
 

@@ -13,6 +13,8 @@ from tests.integration.idempotency.http_ground import REPLAYED, Ground, ground, 
 from tests.integration.idempotency.scripted_provider import ScriptedProvider, raises
 from tests.waiting import eventually
 
+pytestmark = pytest.mark.slow
+
 QUICK = {"retry_first": "PT0.05S", "complete_every": "PT0.05S", "grace": "PT0S"}
 
 

@@ -27,6 +27,8 @@ from surefoot.idempotency import Idempotency, Idempotent, OutcomeUnknown, Store,
 from tests.idempotency_app import app_settings
 from tests.integration.idempotency.http_ground import REPLAYED, new_key, served
 
+pytestmark = pytest.mark.slow
+
 SETTINGS = app_settings()
 
 

@@ -17,6 +17,8 @@ from tests.idempotency_app import app_settings
 from tests.idempotency_door import Quiet
 from tests.integration.idempotency.http_ground import REPLAYED, new_key, served
 
+pytestmark = pytest.mark.slow
+
 SETTINGS = app_settings()
 TABLE = """
 CREATE TABLE things (id text PRIMARY KEY);

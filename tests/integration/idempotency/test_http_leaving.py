@@ -11,6 +11,8 @@ from tests.idempotency_app import app_settings, make_app, open_works
 from tests.integration.idempotency.http_ground import REPLAYED, ground, new_key
 from tests.waiting import eventually
 
+pytestmark = pytest.mark.slow
+
 BOTH = pytest.mark.parametrize("path", ["/local", "/outside"])
 
 

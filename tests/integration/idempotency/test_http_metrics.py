@@ -2,10 +2,13 @@
 
 import asyncio
 
+import pytest
 from prometheus_client import REGISTRY
 
 from tests.cut import CutProxy
 from tests.integration.idempotency.http_ground import ground, new_key
+
+pytestmark = pytest.mark.slow
 
 
 def count(name: str, **labels: str) -> float:

@@ -6,6 +6,8 @@ import pytest
 
 from tests.integration.idempotency.http_ground import REPLAYED, ground, new_key
 
+pytestmark = pytest.mark.slow
+
 BOTH = pytest.mark.parametrize("path", ["/local", "/outside"])
 
 

@@ -10,6 +10,8 @@ from tests.integration.idempotency.http_ground import REPLAYED, Ground, ground, 
 from tests.integration.idempotency.scripted_provider import ScriptedProvider, hangs, raises
 from tests.waiting import eventually
 
+pytestmark = pytest.mark.slow
+
 
 async def test_an_outcome_that_is_not_known_is_said_so_and_a_retry_calls_under_the_same_key(database_url: str) -> None:
     provider = ScriptedProvider(raises(ConnectionResetError()))

@@ -6,6 +6,8 @@ import pytest
 
 from tests.integration.idempotency.http_ground import REPLAYED, Ground, ground, new_key
 
+pytestmark = pytest.mark.slow
+
 
 async def _state(there: Ground) -> list[str]:
     return [row["state"] for row in await there.rows("SELECT state::text FROM surefoot.idempotency_keys")]

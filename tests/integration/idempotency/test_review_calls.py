@@ -15,6 +15,8 @@ from tests.integration.idempotency.http_ground import REPLAYED, new_key, served
 from tests.integration.idempotency.review_ground import Bank, app_around, breaks, hangs
 from tests.waiting import eventually
 
+pytestmark = pytest.mark.slow
+
 EVERY_WAY = pytest.mark.parametrize("on_failure", ["rerun", "replay"])
 
 

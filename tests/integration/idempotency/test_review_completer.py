@@ -4,6 +4,7 @@ import asyncio
 from datetime import timedelta
 
 import asyncpg
+import pytest
 from cryptography.fernet import Fernet
 from fastapi import FastAPI
 from pydantic import SecretStr
@@ -13,6 +14,8 @@ from surefoot.telemetry.alerts import Alert, Alerts
 from tests.integration.idempotency.http_ground import new_key, served
 from tests.integration.idempotency.review_ground import SETTINGS, Bank, app_around, breaks
 from tests.waiting import eventually
+
+pytestmark = pytest.mark.slow
 
 DUE = "UPDATE surefoot.idempotency_keys SET due_at = now() - interval '1 minute' WHERE state = 'FAILED_RETRY'"
 

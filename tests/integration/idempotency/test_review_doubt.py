@@ -12,6 +12,8 @@ from tests.integration.idempotency.http_ground import REPLAYED, new_key, served
 from tests.integration.idempotency.review_ground import Bank, Turn, app_around, breaks
 from tests.waiting import eventually
 
+pytestmark = pytest.mark.slow
+
 LEASES_END = "UPDATE surefoot.idempotency_keys SET lease_until = now() - interval '1 minute' WHERE state = 'IN_FLIGHT'"
 
 

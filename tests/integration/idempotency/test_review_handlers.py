@@ -18,6 +18,8 @@ from tests.integration.idempotency.http_ground import REPLAYED, new_key, served
 from tests.integration.idempotency.review_ground import SETTINGS, Bank, app_around, breaks
 from tests.waiting import eventually
 
+pytestmark = pytest.mark.slow
+
 INSERT = text("INSERT INTO effects SELECT coalesce(max(n), 0) + 1 FROM effects")
 OPEN = "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND state LIKE 'idle in transaction%'"
 

@@ -17,6 +17,8 @@ from tests.integration.idempotency.http_ground import REPLAYED, ground, new_key,
 from tests.integration.idempotency.review_ground import SETTINGS, app_around
 from tests.waiting import eventually
 
+pytestmark = pytest.mark.slow
+
 INSERT = text("INSERT INTO effects SELECT coalesce(max(n), 0) + 1 FROM effects")
 
 

@@ -25,6 +25,8 @@ from tests.integration.idempotency.storing import (
 )
 from tests.proxy import SilencingProxy
 
+pytestmark = pytest.mark.slow
+
 END_OTHERS = """
     SELECT pg_terminate_backend(pid) FROM pg_stat_activity
     WHERE datname = current_database() AND pid <> pg_backend_pid() AND backend_type = 'client backend'"""
@@ -129,7 +131,6 @@ async def test_new_requests_leave_connections_to_what_was_claimed(database_url: 
             await begins.release()
 
 
-@pytest.mark.slow
 @pytest.mark.timeout(60)  # closing the store waits for the server no longer than for an answer
 async def test_a_server_that_falls_silent_is_away_after_a_while(
     database_url: str, connection: asyncpg.Connection, monkeypatch: pytest.MonkeyPatch
@@ -148,7 +149,6 @@ async def test_a_server_that_falls_silent_is_away_after_a_while(
             await answered(store, asked("after"))
 
 
-@pytest.mark.slow
 async def test_whoever_is_frozen_in_a_transaction_loses_its_key_after_the_longest_lease(
     database_url: str, connection: asyncpg.Connection
 ) -> None:

@@ -31,6 +31,8 @@ from tests.integration.idempotency.storing import (
     row_of,
 )
 
+pytestmark = pytest.mark.slow
+
 SOON = timedelta(seconds=1)
 
 

@@ -10,6 +10,8 @@ from surefoot.idempotency.store import Store
 from surefoot.idempotency.values import Gone, State
 from tests.integration.idempotency.storing import CREATED, age, answered, asked, begun, found, history_of, kept, row_of
 
+pytestmark = pytest.mark.slow
+
 SOON = timedelta(seconds=1)
 A_YEAR = timedelta(days=365)
 

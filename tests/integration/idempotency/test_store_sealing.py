@@ -13,6 +13,8 @@ from surefoot.idempotency.values import Note
 from tests.integration.idempotency.storing import SETTINGS, answered, asked, kept
 from tests.waiting import eventually
 
+pytestmark = pytest.mark.slow
+
 A_DAY = timedelta(days=1)
 ADD_LINE = "INSERT INTO surefoot.idempotency_history (key_hash, tenant, fence, what) VALUES ('', 'late', 1, 'claimed')"
 
@@ -54,7 +56,6 @@ async def test_lines_cannot_be_changed_or_removed(store: Store, connection: asyn
             await connection.execute(statement)
 
 
-@pytest.mark.slow
 async def test_a_history_that_nobody_touched_is_whole(store: Store) -> None:
     assert (await store.verify_history()).head is None
     await answered(store, asked("first"))
@@ -123,7 +124,6 @@ async def test_a_history_sealed_anew_does_not_fit_what_was_written_down(
 # -- what is not written yet ------------------------------------------------------------------------------------------
 
 
-@pytest.mark.slow
 async def test_nothing_is_sealed_that_an_open_transaction_may_add_to(
     store: Store, connection: asyncpg.Connection, database_url: str
 ) -> None:
@@ -219,7 +219,6 @@ async def test_lines_of_one_time_are_sealed_together_however_many(
     assert (await store.verify_history()).is_whole
 
 
-@pytest.mark.slow
 async def test_lines_written_by_many_while_it_is_sealed_are_all_sealed(store: Store) -> None:
     claims = [await kept(store, asked(f"key-{number}", "outside")) for number in range(8)]
     done = asyncio.Event()
