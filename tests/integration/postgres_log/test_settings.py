@@ -26,7 +26,7 @@ async def test_the_lease_in_the_environment_is_the_lease_that_is_taken(
         await subscription.close()
         await log.close()
 
-    spans = [row[0] for row in taken]  # a heartbeat that came between has moved the end, by no more than a second
+    spans = [row[0] for row in taken]  # a heartbeat that came between has moved the end a little
     assert len(spans) == 2
     assert all(timedelta(seconds=90) <= span < timedelta(seconds=95) for span in spans), spans
 
