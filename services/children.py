@@ -1,4 +1,7 @@
-"""Child processes of `surefoot demo` and `surefoot up`: started, watched, stopped by their own id."""
+"""Child processes of `surefoot demo` and `surefoot up`: started, watched, stopped by their own id.
+
+They end when the command that started them ends, also when it is killed.
+"""
 
 import asyncio
 import os
@@ -6,6 +9,8 @@ import signal
 import sys
 from dataclasses import dataclass
 from pathlib import Path
+
+from surefoot.process_guard import create_guarded_process
 
 STOP_TIMEOUT_S = 15
 
@@ -41,17 +46,13 @@ class Child:
 
 
 async def start(name: str, *arguments: str, log: Path, environment: dict[str, str] | None = None) -> Child:
-    """Start `surefoot <arguments>` with its output in a file. Ctrl-C reaches us alone; we tell the children."""
+    """Start `surefoot <arguments>` with its output in a file. Ctrl-C reaches the parent alone, which then stops its children."""
     with log.open("ab") as output:
-        process = await asyncio.create_subprocess_exec(
-            sys.executable,
-            "-m",
-            "surefoot",
+        process = await create_guarded_process(
+            *(sys.executable, "-m", "surefoot"),
             *arguments,
-            stdin=asyncio.subprocess.DEVNULL,
             stdout=output,
             stderr=output,
-            start_new_session=True,
             env={**os.environ, **(environment or {})},
         )
     return Child(name, process, log)

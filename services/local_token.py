@@ -9,6 +9,7 @@ from pathlib import Path
 from surefoot.commands.operating import user
 from surefoot.database.connection import connect
 from surefoot.errors import ConfigurationError
+from surefoot.process_guard import create_guarded_process
 
 NAME = "dlq.token"
 DAYS = 366
@@ -42,16 +43,10 @@ async def _is_usable(url: str, token: str) -> bool:
 
 async def _made(url: str) -> str:
     command = ("dlq", "token", "create", "--person", user(), "--role", "SUPER_ADMIN", "--days", str(DAYS))
-    process = await asyncio.create_subprocess_exec(
-        sys.executable,
-        "-m",
-        "surefoot",
+    process = await create_guarded_process(
+        *(sys.executable, "-m", "surefoot"),
         *command,
-        "--reason",
-        "surefoot up",
-        "--database",
-        url,
-        stdin=asyncio.subprocess.DEVNULL,
+        *("--reason", "surefoot up", "--database", url),
         stdout=asyncio.subprocess.PIPE,
         stderr=asyncio.subprocess.PIPE,
     )

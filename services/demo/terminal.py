@@ -11,6 +11,7 @@ from typing import Any
 from rich.console import Console
 
 from surefoot.errors import SurefootError
+from surefoot.process_guard import create_guarded_process
 
 
 class CommandFailed(SurefootError):
@@ -50,12 +51,9 @@ class Operator:
         self.console.print(f"[bold]{self.name}$[/] surefoot {words}")
 
     async def _start(self, arguments: tuple[str, ...], pipe: int | None) -> asyncio.subprocess.Process:
-        return await asyncio.create_subprocess_exec(
-            sys.executable,
-            "-m",
-            "surefoot",
+        return await create_guarded_process(
+            *(sys.executable, "-m", "surefoot"),
             *arguments,
-            stdin=asyncio.subprocess.DEVNULL,
             stdout=pipe,
             stderr=pipe,
             cwd=self.directory,

@@ -8,6 +8,7 @@ import contextlib
 import os
 import secrets
 import shutil
+import signal
 import socket
 import subprocess
 import time
@@ -15,25 +16,34 @@ import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 from surefoot.errors import ConfigurationError, DatabaseUnavailable
+from surefoot.process_guard import guarded_popen
 
 START_TIMEOUT_S = 60
+STOP_TIMEOUT_S = 60
 LISTEN_TIMEOUT_S = 1.0
 """How long a server may take from writing its pid file until it listens; usually some milliseconds."""
-_LISTEN_POLL_S = 0.02
+_POLL_S = 0.02
+_children: dict[int, "subprocess.Popen[bytes]"] = {}
+"""The servers that this process has started, by their ids."""
 
 
 @dataclass(frozen=True, slots=True)
 class _PidFile:
     pid: int
     port: int
+    status: str
+    """What the server says of itself: starting, ready, stopping."""
 
 
 @dataclass
 class EmbeddedPostgres:
-    """A PostgreSQL server in `directory`, kept between runs. `start` and `stop` may be called again and again."""
+    """A PostgreSQL server in `directory`, kept between runs. `start` and `stop` may be called again and again.
+
+    A server that this process has started ends with this process, however that ends.
+    """
 
     directory: Path
     options: Mapping[str, str] = field(default_factory=dict)
@@ -44,30 +54,29 @@ class EmbeddedPostgres:
         """Start the server (making it first if there is none) and return its URL."""
         bin_path, user = self._prepare()
         found = self._pid_file()
+        if found is not None and found.status == "stopping":  # left by a run that was killed; its guard ends it
+            self._wait_until_gone(found.pid)
+            found = self._pid_file()
         if found is not None and _listens(found.port):
             self.port = found.port
             return self.url
         if found is not None:
-            # Left by a power cut, and its pid is somebody else's now. Postgres would take that for another server on
+            # Left by a power cut, and another process has its pid now. Postgres would take that for another server on
             # its data and refuse to start. (If it was one after all, the data's shared memory still keeps us out.)
             self._pid_path.unlink(missing_ok=True)
         self.port = self.port or _free_port()
-        settings = {
-            "listen_addresses": "127.0.0.1",
-            "port": str(self.port),
-            "unix_socket_directories": "",
-            **self.options,
-        }
-        flags = " ".join(f"-c {name}='{value}'" for name, value in settings.items())
-        self._ctl(bin_path, user, "start", "-w", "-t", str(START_TIMEOUT_S), "-l", str(self._log), "-o", flags)
+        process = self._launch(bin_path, user)
+        _children[process.pid] = process
+        self._wait_until_ready(process.pid)
         return self.url
 
     def stop(self, *, immediate: bool = False) -> None:
-        """Stop the server we started: cleanly, or as a crash would (`immediate`: no checkpoint, recovery on start)."""
-        if self._running_pid() is None:
+        """Stop the server: cleanly, or as a crash would (`immediate`: no checkpoint, recovery on start)."""
+        pid = self._running_pid()
+        if pid is None:
             return
-        bin_path, user = self._prepare()
-        self._ctl(bin_path, user, "stop", "-w", "-m", "immediate" if immediate else "fast")
+        os.kill(pid, signal.SIGQUIT if immediate else signal.SIGINT)
+        self._wait_until_gone(pid)
 
     @property
     def pid(self) -> int | None:
@@ -138,30 +147,62 @@ class EmbeddedPostgres:
             raise DatabaseUnavailable(f"The embedded Postgres could not be set up: {done.stderr.strip()[-500:]}")
         (self._data / "pg_hba.conf").write_text("host all all 127.0.0.1/32 scram-sha-256\n")
 
-    def _ctl(self, bin_path: Path, user: str | None, *arguments: str) -> None:
-        command = [str(bin_path / "pg_ctl"), "-D", str(self._data), *arguments]
-        # pg_ctl's child keeps the output open: a pipe would never end, so it gets none.
-        done = subprocess.run(command, user=user, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, check=False)
-        if done.returncode != 0:
-            tail = self._log.read_text(errors="replace")[-800:] if self._log.exists() else "(no log)"
-            raise DatabaseUnavailable(
-                f"The embedded Postgres in {self.directory} did not {arguments[0]}. Its log ends:\n{tail}"
-            )
+    def _launch(self, bin_path: Path, user: str | None) -> "subprocess.Popen[bytes]":
+        settings = {
+            "listen_addresses": "127.0.0.1",
+            "port": str(self.port),
+            "unix_socket_directories": "",
+            **self.options,
+        }
+        flags = [flag for name, value in settings.items() for flag in ("-c", f"{name}={value}")]
+        with self._log.open("ab") as log:
+            command = [str(bin_path / "postgres"), "-D", str(self._data), *flags]
+            return guarded_popen(command, user=user, stdout=log, stderr=log, cwd=self._data)
+
+    def _wait_until_ready(self, pid: int) -> None:
+        deadline = time.monotonic() + START_TIMEOUT_S
+        while (found := self._pid_file()) is None or found.status != "ready":
+            if _has_ended(pid) or time.monotonic() > deadline:
+                self._give_up(pid, "start")
+            time.sleep(_POLL_S)
+
+    def _wait_until_gone(self, pid: int) -> None:
+        """Wait for the end of a server that is stopping, whether this process has started it or another."""
+        deadline = time.monotonic() + STOP_TIMEOUT_S
+        while (found := self._pid_file()) is not None and found.pid == pid:
+            if time.monotonic() > deadline:
+                self._give_up(pid, "stop")
+            time.sleep(_POLL_S)
+        if pid in _children:
+            _children.pop(pid).wait()
+
+    def _give_up(self, pid: int, verb: str) -> NoReturn:
+        if pid in _children:
+            process = _children.pop(pid)
+            process.kill()
+            process.wait()
+        tail = self._log.read_text(errors="replace")[-800:] if self._log.exists() else "(no log)"
+        raise DatabaseUnavailable(f"The embedded Postgres in {self.directory} did not {verb}. Its log ends:\n{tail}")
 
     def _running_pid(self) -> int | None:
         found = self._pid_file()
         return found.pid if found is not None and _listens(found.port) else None
 
     def _pid_file(self) -> _PidFile | None:
-        """What postmaster.pid says, if there is a process of that id: the server, or whoever got its id later."""
+        """What postmaster.pid says, if a process has that id: the server, or one that was given its id later."""
         try:
             lines = self._pid_path.read_text().splitlines()
-            found = _PidFile(pid=int(lines[0]), port=int(lines[3]))
+            found = _PidFile(pid=int(lines[0]), port=int(lines[3]), status="".join(lines[7:8]).strip())
             with contextlib.suppress(PermissionError):  # it exists, and is another user's
                 os.kill(found.pid, 0)
         except (FileNotFoundError, ProcessLookupError, ValueError, IndexError):
             return None
-        return found
+        return None if _has_ended(found.pid) else found
+
+
+def _has_ended(pid: int) -> bool:
+    """Whether a server that this process has started was killed: its id, and its file, are still there then."""
+    return pid in _children and _children[pid].poll() is not None
 
 
 def _import_pgserver() -> Any:  # the wheel's module, used in this file only
@@ -194,7 +235,7 @@ def _listens(port: int) -> bool:
         except ConnectionRefusedError:
             if time.monotonic() >= deadline:
                 return False
-            time.sleep(_LISTEN_POLL_S)
+            time.sleep(_POLL_S)
         except TimeoutError:  # frozen, or beset by connections: somebody listens
             return True
         else:

@@ -6,6 +6,7 @@ Maven's own repository must not be written by two.
 """
 
 import fcntl
+import hashlib
 import os
 import shutil
 import subprocess
@@ -72,6 +73,31 @@ def _download(maven: str, directory: Path) -> None:
     if done.returncode != 0:
         said = (done.stdout + done.stderr).strip()[-800:]
         raise ConfigurationError(f"Maven could not fetch Kafka {KAFKA_VERSION}. It said:\n{said}")
+
+
+class ClassArchive:
+    """The virtual machine's archive of Kafka's classes, beside the jars: with it a broker starts in half the time.
+
+    The first broker that ends cleanly writes it. Each Java installation has an archive of its own.
+    """
+
+    def __init__(self, java: str, jars: Path) -> None:
+        installation = Path(java).resolve()
+        key = hashlib.sha256(f"{installation}:{installation.stat().st_mtime_ns}".encode()).hexdigest()[:12]
+        self._kept = jars.with_name(f"classes-{key}.jsa")
+        self._written = jars.with_name(f"classes-{key}-{os.getpid()}.jsa")
+
+    @property
+    def options(self) -> list[str]:
+        """What to tell the virtual machine: use the archive, or write one when it ends."""
+        if self._kept.exists():
+            return [f"-XX:SharedArchiveFile={self._kept}"]
+        return [f"-XX:ArchiveClassesAtExit={self._written}"]
+
+    def keep(self) -> None:
+        """Take over what a broker has written at its end, if it has."""
+        if self._written.exists():
+            self._written.rename(self._kept)
 
 
 def _cache_directory() -> Path:
