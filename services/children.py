@@ -46,7 +46,7 @@ class Child:
 
 
 async def start(name: str, *arguments: str, log: Path, environment: dict[str, str] | None = None) -> Child:
-    """Start `surefoot <arguments>` with its output in a file. Ctrl-C reaches the parent alone, which then stops its children."""
+    """Start `surefoot <arguments>` with its output in a file. Ctrl-C reaches the parent, which stops its children."""
     with log.open("ab") as output:
         process = await create_guarded_process(
             *(sys.executable, "-m", "surefoot"),

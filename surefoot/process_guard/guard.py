@@ -1,7 +1,8 @@
 """The parent's side of the guard: start it when it is first needed, register what must end with this process.
 
 A child registers itself, before it becomes the program that was asked for, and holds the write end of the pipe until it
-has done so: there is no moment in which the parent's death could leave it behind.
+has done so: there is no moment in which the parent's death could leave it behind. The parent registers it once more: a
+child that is frozen at once has not come so far.
 """
 
 import asyncio
@@ -23,14 +24,18 @@ _pipe: int | None = None
 
 def guarded_popen(command: Sequence[str], **options: Any) -> "subprocess.Popen[Any]":
     """`subprocess.Popen` for a child that ends with this process. It has a session of its own and no standard input."""
-    return subprocess.Popen(_launcher(command), stdin=_write_end(), start_new_session=True, **options)  # noqa: S603
+    child = subprocess.Popen(_launcher(command), stdin=_write_end(), start_new_session=True, **options)  # noqa: S603
+    _register(f"-{child.pid}")
+    return child
 
 
 async def create_guarded_process(*command: str, **options: Any) -> asyncio.subprocess.Process:
     """`asyncio.create_subprocess_exec` for a child that ends with this process, as `guarded_popen` does it."""
-    return await asyncio.create_subprocess_exec(
+    child = await asyncio.create_subprocess_exec(
         *_launcher(command), stdin=_write_end(), start_new_session=True, **options
     )
+    _register(f"-{child.pid}")
+    return child
 
 
 def end_with_me(pid: int) -> None:

@@ -51,16 +51,21 @@ def main() -> None:
     os.chdir("/")
     grace_s = float(os.environ.get(GRACE_VARIABLE) or GRACE_S)
     registered = Registered()
-    wait_for_the_end(registered)
+    wait_for_the_end(registered, os.getppid())
     if registered.is_orphaned:
         registered.targets.add(registered.child_of_parent)
     end(registered, grace_s)
     remove(registered.directories)
 
 
-def wait_for_the_end(registered: Registered) -> None:
-    """Return when the parent has closed the pipe, or when the parent's own parent is gone."""
+def wait_for_the_end(registered: Registered, parent: int) -> None:
+    """Return when the parent has ended, or when the parent's own parent has, if that is to be watched.
+
+    The end of file says it at once. A child that was frozen before it registered holds the pipe open: then the guard
+    notices that it has another parent by now.
+    """
     text = b""
+    is_last_look = False
     while not registered.is_orphaned:
         readable, _, _ = select.select([0], [], [], LOOK_S)
         if readable:
@@ -70,6 +75,9 @@ def wait_for_the_end(registered: Registered) -> None:
             *lines, text = (text + read).split(b"\n")
             for line in lines:
                 registered.take(line.decode())
+        elif is_last_look:
+            return
+        is_last_look = os.getppid() != parent
         registered.forget_ended()
 
 

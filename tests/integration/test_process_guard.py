@@ -83,7 +83,8 @@ note(one.pid, one.stdout.readline().decode().strip(), other.pid)
 
 def test_a_child_that_is_frozen_or_will_not_listen_ends_too(tmp_path: Path) -> None:
     body = """
-deaf = guarded_popen(["/bin/sh", "-c", "trap '' INT QUIT TERM; echo; while :; do sleep 1; done"], stdout=subprocess.PIPE)
+script = "trap '' INT QUIT TERM; echo; while :; do sleep 1; done"
+deaf = guarded_popen(["/bin/sh", "-c", script], stdout=subprocess.PIPE)
 deaf.stdout.readline()
 frozen = guarded_popen(["sleep", "600"])
 frozen.send_signal(19)
