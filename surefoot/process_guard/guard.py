@@ -74,7 +74,7 @@ def _write_end() -> int:
 
 def _start_watcher(reading: int) -> None:
     # Isolated and without site-packages: it starts in milliseconds and imports nothing of the user's.
-    command = [sys.executable, "-I", "-S", watcher.__file__]
+    command = [sys.executable, "-I", "-S", watcher.__file__, str(os.getpid())]
     streams = [
         (os.POSIX_SPAWN_DUP2, reading, 0),
         (os.POSIX_SPAWN_OPEN, 1, os.devnull, os.O_WRONLY, 0),

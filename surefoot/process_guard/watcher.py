@@ -9,6 +9,7 @@ One line for each thing:  `-123` a process group, `123` a single process, `remov
 import os
 import select
 import signal
+import sys
 import time
 from dataclasses import dataclass, field
 
@@ -51,7 +52,7 @@ def main() -> None:
     os.chdir("/")
     grace_s = float(os.environ.get(GRACE_VARIABLE) or GRACE_S)
     registered = Registered()
-    wait_for_the_end(registered, os.getppid())
+    wait_for_the_end(registered, parent=int(sys.argv[1]))
     if registered.is_orphaned:
         registered.targets.add(registered.child_of_parent)
     end(registered, grace_s)
