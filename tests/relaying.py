@@ -2,7 +2,6 @@
 
 import asyncio
 import os
-import sys
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
@@ -14,6 +13,7 @@ from outbox_publisher.settings import RelaySettings
 from surefoot.events import decode
 from surefoot.log.port import EventLog, StoredRecord, TopicSpec
 from surefoot.testing.checkers import Seen
+from tests.support import processes
 
 # Everything compressed: a take-over takes two seconds instead of ten.
 QUICK = {
@@ -76,7 +76,7 @@ async def statuses(connection) -> dict[str, int]:  # type: ignore[no-untyped-def
 class RelayProcess:
     """A relay in a process of its own. Its log is kept, to be shown when a test fails."""
 
-    process: asyncio.subprocess.Process
+    process: processes.AsyncChild
     log: Path
 
     @property
@@ -130,13 +130,7 @@ def as_environment(prefix: str, settings: Mapping[str, object]) -> dict[str, str
 async def start_process(command: Sequence[str], log: Path, environment: Mapping[str, str]) -> RelayProcess:
     """Start `python -m` with this command; what it prints goes to the end of `log`."""
     with log.open("ab") as output:
-        process = await asyncio.create_subprocess_exec(
-            sys.executable,
-            "-m",
-            *command,
-            stdin=asyncio.subprocess.DEVNULL,
-            stdout=output,
-            stderr=output,
-            env={**os.environ, **environment},
+        process = await processes.start_async(
+            command, environment={**os.environ, **environment}, stdout=output, stderr=output
         )
     return RelayProcess(process, log)

@@ -44,6 +44,12 @@ def _parse(text: str) -> dict[str, _Failpoint]:
 _points = _parse(os.environ.get(VARIABLE, ""))
 
 
+def arm(text: str) -> None:
+    """Arm the points of `text`, written as in the environment, instead of those that were armed before."""
+    _points.clear()
+    _points.update(_parse(text))
+
+
 def armed(name: str) -> bool:
     return name in _points
 
