@@ -16,6 +16,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from datetime import timedelta
 from pathlib import Path
+from subprocess import PIPE
 
 import asyncpg
 import httpx
@@ -29,6 +30,7 @@ from surefoot.client import Answer, Client, Patience, new_key
 from tests.crash.payment_api_app import NEW_KEYS
 from tests.integration.services.payment_api_ground import authorised
 from tests.integration.services.provider_process import ProviderProcess, provider_running
+from tests.support import processes
 from tests.waiting import eventually
 
 SOAK = bool(os.environ.get("SUREFOOT_SOAK"))
@@ -56,7 +58,7 @@ class Dark:
 
     url: str
     provider: ProviderProcess
-    process: asyncio.subprocess.Process
+    process: processes.AsyncChild
     at: str
     answers: dict[str, Answer] = field(default_factory=dict)
     attempts: Counter[int] = field(default_factory=Counter)
@@ -123,10 +125,9 @@ async def dark(url: str, directory: Path, *arguments: str, trouble: tuple[str, .
             "SUREFOOT_PAYMENT_PROVIDER_URL": provider.url,
             "SUREFOOT_IDEMPOTENCY_SECRETS": f'["{secret}"]',
         }
-        command = (sys.executable, "-m", "tests.crash.payment_api_app", *arguments)
+        command = ("tests.crash.payment_api_app", *arguments)
         with (directory / "payments.log").open("ab") as log:
-            pipe = asyncio.subprocess.PIPE
-            process = await asyncio.create_subprocess_exec(*command, stdout=pipe, stderr=log, env=environment)
+            process = await processes.start_async(command, environment=environment, stdout=PIPE, stderr=log)
         assert process.stdout is not None
         at = (await asyncio.wait_for(process.stdout.readline(), 60)).decode().strip()
         assert at, (directory / "payments.log").read_text()

@@ -10,8 +10,6 @@ import re
 import shlex
 import signal
 import socket
-import subprocess
-import sys
 from collections.abc import AsyncIterator, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
@@ -28,6 +26,8 @@ from surefoot.commands.topics import declared
 from surefoot.database.embedded import EmbeddedPostgres
 from surefoot.log.postgres import PostgresLog
 from tests.events import ThingHappened, catalogue
+from tests.support import processes
+from tests.support.processes import Done
 from tests.waiting import eventually
 
 pytestmark = pytest.mark.slow
@@ -37,12 +37,6 @@ FAILED_ID = "0192f0c1-7a3e-7c41-9d0a-6f1f0d6f3b11"
 CLOSED = "127.0.0.1:1"
 TESTS_CATALOGUE = ["--catalogue", "tests.events:catalogue"]
 ROOT = Path(__file__).parents[2]
-
-
-class Done(NamedTuple):
-    code: int
-    out: str
-    err: str
 
 
 class Mistake(NamedTuple):
@@ -101,16 +95,7 @@ MISTAKES = {
 
 
 def run(arguments: list[str], url: str | None = None, **environment: str) -> Done:
-    done = subprocess.run(
-        [sys.executable, "-m", "surefoot", *arguments],
-        env=_environment(url, environment),
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
-    )
-    return Done(done.returncode, done.stdout, done.stderr)
+    return processes.run(["surefoot", *arguments], environment=_environment(url, environment))
 
 
 def _environment(url: str | None, more: Mapping[str, str]) -> dict[str, str]:
@@ -257,7 +242,7 @@ async def topics(database_url: str) -> None:
 
 
 class Running(NamedTuple):
-    process: asyncio.subprocess.Process
+    process: processes.AsyncChild
     log: Path
 
     def lines(self) -> list[str]:
@@ -279,11 +264,9 @@ class Running(NamedTuple):
 async def relay(url: str, log: Path, *arguments: str) -> AsyncIterator[Running]:
     """A relay that owns its shards. It is killed if a test leaves it running."""
     with log.open("wb") as output:
-        process = await asyncio.create_subprocess_exec(
-            sys.executable, "-m", "surefoot", "relay", *arguments,
-            stdin=asyncio.subprocess.DEVNULL, stdout=output, stderr=output, cwd=ROOT,
-            env=_environment(url, {"SUREFOOT_RELAY_HOUSEKEEPING": "PT0.2S"}),
-        )  # fmt: skip
+        environment = _environment(url, {"SUREFOOT_RELAY_HOUSEKEEPING": "PT0.2S"})
+        command = ["surefoot", "relay", *arguments]
+        process = await processes.start_async(command, environment=environment, stdout=output, stderr=output)
     try:
         running = Running(process, log)
         await running.says("shards")

@@ -20,6 +20,7 @@ from surefoot.log.kafka_settings import KafkaSettings
 from surefoot.log.port import Acknowledged, Record, TopicPartition, TopicSpec
 from surefoot.testing.kafka import Broker
 from tests.integration.test_cli import ROOT, free_port
+from tests.support import processes
 from tests.waiting import eventually
 
 JUNK = Record(b"\xff", b"{ not json", [("anything", b"\xff")])
@@ -53,7 +54,7 @@ async def publish(log: KafkaLog, topic: str, partition: int, *records: Record) -
 
 
 class Worker(NamedTuple):
-    process: asyncio.subprocess.Process
+    process: processes.AsyncChild
     url: str
     output: Path
 
@@ -96,10 +97,8 @@ async def worker(kafka: Broker, output: Path, *arguments: str) -> AsyncIterator[
     """A worker that has read all there is. It is killed if a test leaves it running."""
     port = free_port()
     with output.open("wb") as file:
-        process = await asyncio.create_subprocess_exec(
-            sys.executable, "-m", "surefoot", "statistics", "--kafka", kafka.address, "--port", str(port), *arguments,
-            stdin=asyncio.subprocess.DEVNULL, stdout=file, stderr=file, cwd=ROOT, env=_environment(),
-        )  # fmt: skip
+        command = ["surefoot", "statistics", "--kafka", kafka.address, "--port", str(port), *arguments]
+        process = await processes.start_async(command, environment=_environment(), stdout=file, stderr=file)
     try:
         running = Worker(process, f"http://127.0.0.1:{port}", output)
         await running.reads_all()

@@ -23,6 +23,7 @@ import socket
 import sys
 import threading
 import traceback
+import warnings
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import NoReturn
@@ -143,6 +144,8 @@ def _become(request: Request, streams: list[int]) -> NoReturn:
         sys.path[0:0] = [request.directory, *filter(None, request.environment.get("PYTHONPATH", "").split(os.pathsep))]
         failpoints = sys.modules["surefoot.testing.failpoints"]
         failpoints.arm(request.environment.get(failpoints.VARIABLE, ""))
+        if "PYTHONWARNINGS" in request.environment:
+            warnings._processoptions(request.environment["PYTHONWARNINGS"].split(","))  # type: ignore[attr-defined]
         sys.argv = [request.module, *request.arguments]
         code = _exit_code(request.module)
         threading._shutdown()  # type: ignore[attr-defined]  # what the interpreter does at its end

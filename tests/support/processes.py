@@ -104,13 +104,15 @@ class ForkServer:
 
 
 _server: ForkServer | None = None
+_starting = threading.Lock()
 
 
 def fork_server() -> ForkServer:
     global _server
-    if _server is None:
-        _server = ForkServer()
-    return _server
+    with _starting:
+        if _server is None:
+            _server = ForkServer()
+        return _server
 
 
 @dataclass
@@ -130,7 +132,8 @@ class Child:
 
     def send_signal(self, number: int) -> None:
         if self.returncode is None:
-            os.kill(self.pid, number)
+            with contextlib.suppress(ProcessLookupError):  # it has ended, and the server has not told of it yet
+                os.kill(self.pid, number)
 
     def terminate(self) -> None:
         self.send_signal(signal.SIGTERM)

@@ -8,7 +8,6 @@ XX can only be edited or discarded.
 import asyncio
 import os
 import socket
-import subprocess
 import sys
 import time
 from collections.abc import Iterator, Mapping
@@ -16,7 +15,6 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import timedelta
 from pathlib import Path
-from typing import NamedTuple
 
 import httpx
 import psycopg
@@ -34,6 +32,8 @@ from surefoot.commands.topics import declared
 from surefoot.database.connection import connect, sqlalchemy_url
 from surefoot.events import EventData, Money
 from tests.consuming import publish
+from tests.support import processes
+from tests.support.processes import Child, Done
 
 HANDLERS = "services.demo.labels:labels"
 WITHIN_S = 40
@@ -49,12 +49,6 @@ QUICK = {
     "SUREFOOT_DLQ_JOBS_PER_PERSON": "100",
     "SUREFOOT_DLQ_TICK": "PT0.02S",
 }
-
-
-class Done(NamedTuple):
-    code: int
-    out: str
-    err: str
 
 
 @dataclass
@@ -81,23 +75,14 @@ class Ground:
             "NO_COLOR": "1",
         }
 
-    def start(self, name: str, *arguments: str) -> subprocess.Popen[bytes]:
+    def start(self, name: str, *arguments: str) -> Child:
         with (self.directory / f"{name}.log").open("ab") as log:
-            command = [sys.executable, "-m", "surefoot", *arguments]
-            return subprocess.Popen(command, stdout=log, stderr=log, env=self.environment(""))
+            return processes.start(["surefoot", *arguments], environment=self.environment(""), stdout=log, stderr=log)
 
     def run(self, *arguments: str, person: str = "ana", **environment: str) -> Done:
         """Give a command as a process of its own."""
-        done = subprocess.run(
-            [sys.executable, "-m", "surefoot", *arguments],
-            capture_output=True,
-            text=True,
-            timeout=60,
-            check=False,
-            cwd=self.directory,
-            env={**self.environment(person), **environment},
-        )
-        return Done(done.returncode, done.stdout, done.stderr)
+        given = {**self.environment(person), **environment}
+        return processes.run(["surefoot", *arguments], environment=given, directory=self.directory)
 
     def wait_until_served(self) -> None:
         def answers() -> bool:
@@ -185,7 +170,7 @@ async def _tokens(url: str) -> dict[str, str]:
 
 
 @contextmanager
-def running(ground: Ground, parts: Mapping[str, tuple[str, ...]]) -> Iterator[dict[str, subprocess.Popen[bytes]]]:
+def running(ground: Ground, parts: Mapping[str, tuple[str, ...]]) -> Iterator[dict[str, Child]]:
     """Processes by name; stopped at the end, each by its own id."""
     started = {name: ground.start(name, *arguments) for name, arguments in parts.items()}
     try:

@@ -6,9 +6,8 @@ Each command is also given with a deliberate mistake: that is a sentence and exi
 import json
 import os
 import signal
-import subprocess
-import sys
 from collections.abc import Iterator
+from subprocess import PIPE
 from typing import Any
 
 import pytest
@@ -16,6 +15,7 @@ import pytest
 from surefoot.database.embedded import EmbeddedPostgres
 from tests.conftest import _database
 from tests.integration.dlq.served import Given, Ground, all_parts, given, ground_at, order, running
+from tests.support import processes
 
 pytestmark = pytest.mark.slow
 __all__ = ["given"]
@@ -241,13 +241,7 @@ def test_who_stops_watching_is_told_that_the_job_goes_on(ground: Ground) -> None
     (letter,) = ground.dead("watch-1", country="XX")
     held = ground.dead("watch-2", country="XX")
     command = ["dlq", "replay", letter, *held, "--rate", "0.001", "--follow", "--reason", "slowly"]
-    process = subprocess.Popen(
-        [sys.executable, "-m", "surefoot", *command],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        env=ground.environment("ana"),
-    )
+    process = processes.start(["surefoot", *command], environment=ground.environment("ana"), stdout=PIPE, stderr=PIPE)
     assert process.stdout is not None
     job_id = process.stdout.readline().split()[1]
     assert "RUNNING" in process.stdout.readline()

@@ -3,15 +3,16 @@
 import os
 import signal
 import socket
-import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
+from subprocess import PIPE
 
 import httpx
 import pytest
 
 from tests.integration.dlq.served import Ground, all_parts, free_port, ground_at, running, wait_until
+from tests.support import processes
+from tests.support.processes import Child
 
 pytestmark = pytest.mark.slow
 
@@ -22,14 +23,9 @@ def ground(database_url: str, tmp_path: Path) -> Iterator[Ground]:
         yield ground
 
 
-def serve(ground: Ground, *options: str, **environment: str) -> subprocess.Popen[str]:
-    return subprocess.Popen(
-        [sys.executable, "-m", "surefoot", "dlq", "serve", "--port", str(ground.port), *options],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        env={**ground.environment(""), **environment},
-    )
+def serve(ground: Ground, *options: str, **environment: str) -> Child:
+    command = ["surefoot", "dlq", "serve", "--port", str(ground.port), *options]
+    return processes.start(command, environment={**ground.environment(""), **environment}, stdout=PIPE, stderr=PIPE)
 
 
 def refused(ground: Ground, *options: str, **environment: str) -> str:
@@ -130,12 +126,8 @@ def test_who_follows_a_job_goes_on_watching_while_the_service_is_killed_and_star
         ground.dead(*names)
         ground.mend(*names)
         command = ["dlq", "replay", "--consumer", "demo-labels", "--rate", "5", "--follow", "--reason", "mended"]
-        watching = subprocess.Popen(
-            [sys.executable, "-m", "surefoot", *command],
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-            env=ground.environment("olga"),
+        watching = processes.start(
+            ["surefoot", *command], environment=ground.environment("olga"), stdout=PIPE, stderr=PIPE
         )
         assert watching.stdout is not None
         assert "RUNNING" in [watching.stdout.readline() for _ in range(2)][1]

@@ -6,14 +6,16 @@ import json
 import os
 import signal
 import socket
-import sys
 from collections.abc import AsyncIterator
+from subprocess import PIPE
 
 import httpx
 import pytest
 
-from tests.integration.consumers.commanding import Done, assert_says, surefoot
+from tests.integration.consumers.commanding import assert_says, surefoot
 from tests.integration.orchestrator.saga_ground import Ground, captured, ground_at
+from tests.support import processes
+from tests.support.processes import Done
 
 pytestmark = pytest.mark.slow
 
@@ -106,11 +108,11 @@ async def test_proofs_and_pictures_are_among_the_commands(ground: Ground) -> Non
 @pytest.mark.parametrize("stop", [signal.SIGINT, signal.SIGTERM])
 async def test_the_read_api_is_served_until_it_is_stopped(ground: Ground, stop: signal.Signals) -> None:
     saga_id = await ground.begin_order("order-1")
-    process = await asyncio.create_subprocess_exec(
-        *(sys.executable, "-m", "surefoot", "saga", "serve", "--port", "0"),
-        stdout=asyncio.subprocess.PIPE,
-        stderr=asyncio.subprocess.PIPE,
-        env={**os.environ, "SUREFOOT_DATABASE": ground.url, "NO_COLOR": "1", "PYTHONWARNINGS": "error"},
+    process = await processes.start_async(
+        ("surefoot", "saga", "serve", "--port", "0"),
+        environment={**os.environ, "SUREFOOT_DATABASE": ground.url, "NO_COLOR": "1", "PYTHONWARNINGS": "error"},
+        stdout=PIPE,
+        stderr=PIPE,
     )
     try:
         assert process.stdout is not None

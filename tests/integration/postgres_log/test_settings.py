@@ -1,8 +1,6 @@
 """The Postgres log's settings come from the environment, and a bad one is a sentence."""
 
 import os
-import subprocess
-import sys
 from datetime import timedelta
 from typing import Any
 
@@ -11,6 +9,7 @@ from pydantic import ValidationError
 
 from surefoot.log import LogSettings, open_log
 from surefoot.log.port import TopicSpec
+from tests.support import processes
 
 
 async def test_the_lease_in_the_environment_is_the_lease_that_is_taken(
@@ -50,15 +49,11 @@ def test_it_does_not_change_once_it_was_read() -> None:
 )
 def test_a_lease_that_cannot_be_used_is_a_sentence(given: str, sentence: str) -> None:
     environment = {name: value for name, value in os.environ.items() if not name.startswith("SUREFOOT_")}
-    done = subprocess.run(
-        [sys.executable, "-m", "surefoot", "tail", "things", "--database", "postgresql://nobody@127.0.0.1:1/none"],
-        env={**environment, "SUREFOOT_LOG_LEASE": given},
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
+    done = processes.run(
+        ["surefoot", "tail", "things", "--database", "postgresql://nobody@127.0.0.1:1/none"],
+        environment={**environment, "SUREFOOT_LOG_LEASE": given},
     )
 
-    assert done.stderr.startswith(sentence)
-    assert "Traceback" not in done.stderr
-    assert done.returncode == 2
+    assert done.err.startswith(sentence)
+    assert "Traceback" not in done.err
+    assert done.code == 2

@@ -4,15 +4,16 @@ import asyncio
 import os
 import re
 import signal
-import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
+from subprocess import PIPE
 
 from cryptography.fernet import Fernet
 
 from tests.integration.services.payment_api_ground import ACME_KEY
+from tests.support import processes
 
 START_S = 60
 STOP_S = 30
@@ -34,7 +35,7 @@ class ApiProcess:
     secret: str = field(default_factory=lambda: Fernet.generate_key().decode())
     port: int = 0
     """Taken by the first start and kept by the next ones."""
-    process: asyncio.subprocess.Process | None = None
+    process: processes.AsyncChild | None = None
 
     @property
     def at(self) -> str:
@@ -52,10 +53,9 @@ class ApiProcess:
             "NO_COLOR": "1",
             **environment,
         }
-        command = (sys.executable, "-m", "surefoot", "services", "payments", "--port", str(self.port))
+        command = ("surefoot", "services", "payments", "--port", str(self.port))
         with self.log.open("ab") as errors:
-            pipe = asyncio.subprocess.PIPE
-            self.process = await asyncio.create_subprocess_exec(*command, stdout=pipe, stderr=errors, env=given)
+            self.process = await processes.start_async(command, environment=given, stdout=PIPE, stderr=errors)
         assert self.process.stdout is not None
         line = (await asyncio.wait_for(self.process.stdout.readline(), START_S)).decode()
         found = re.search(r"http://127\.0\.0\.1:(\d+)/v1/charges", line)

@@ -4,14 +4,16 @@ import asyncio
 import os
 import re
 import signal
-import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
+from subprocess import PIPE
 from typing import Any
 
 import httpx
+
+from tests.support import processes
 
 START_S = 30
 STOP_S = 15
@@ -24,7 +26,7 @@ class ProviderProcess:
     log: Path
     port: int = 0
     """Taken by the first start and kept by the next ones."""
-    process: asyncio.subprocess.Process | None = None
+    process: processes.AsyncChild | None = None
     said: list[str] = field(default_factory=list)
 
     @property
@@ -34,15 +36,8 @@ class ProviderProcess:
     async def start(self) -> None:
         command = ["services.provider", "--port", str(self.port), "--database", self.database_url, *self.options]
         with self.log.open("ab") as errors:
-            self.process = await asyncio.create_subprocess_exec(
-                sys.executable,
-                "-m",
-                *command,
-                stdin=asyncio.subprocess.DEVNULL,
-                stdout=asyncio.subprocess.PIPE,
-                stderr=errors,
-                env={**os.environ, "NO_COLOR": "1"},
-            )
+            environment = {**os.environ, "NO_COLOR": "1"}
+            self.process = await processes.start_async(command, environment=environment, stdout=PIPE, stderr=errors)
         assert self.process.stdout is not None
         line = (await asyncio.wait_for(self.process.stdout.readline(), START_S)).decode()
         self.said.append(line)

@@ -3,8 +3,6 @@ allowed to start."""
 
 import asyncio
 import os
-import subprocess
-import sys
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,6 +15,7 @@ from services.settings import ServiceSettings
 from tests.integration.services.payment_api_ground import ACME_KEY, EUR_20, authorised, new_key
 from tests.integration.services.payment_api_process import ApiProcess, api_process
 from tests.integration.services.provider_process import ProviderProcess, provider_running
+from tests.support import processes
 from tests.waiting import eventually
 
 
@@ -117,14 +116,10 @@ async def test_no_api_key_and_no_secret_is_in_the_log(scene: Scene) -> None:
 def test_what_it_cannot_run_with_is_told_in_a_sentence(
     database_url: str, arguments: tuple[str, ...], environment: dict[str, str], words: str
 ) -> None:
-    done = subprocess.run(
-        [sys.executable, "-m", "surefoot", "services", "payments", "--port", "0", *arguments],
-        env={**os.environ, "SUREFOOT_DATABASE": database_url, "NO_COLOR": "1", **environment},
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
+    done = processes.run(
+        ["surefoot", "services", "payments", "--port", "0", *arguments],
+        environment={**os.environ, "SUREFOOT_DATABASE": database_url, "NO_COLOR": "1", **environment},
     )
-    assert done.returncode == 2
-    assert words in done.stderr
-    assert "Traceback" not in done.stderr
+    assert done.code == 2
+    assert words in done.err
+    assert "Traceback" not in done.err

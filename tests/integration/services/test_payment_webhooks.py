@@ -5,7 +5,6 @@ import itertools
 import json
 import os
 import signal
-import sys
 from collections.abc import AsyncIterator
 from typing import Any
 
@@ -23,6 +22,7 @@ from tests.integration.services.webhook_ground import (
     event,
     webhook_ground,
 )
+from tests.support import processes
 
 CAPTURED = News("CAPTURED", "txn-1")
 TRIGGER = """
@@ -276,10 +276,9 @@ async def test_a_process_that_is_killed_on_the_way_leaves_all_or_nothing(
     ground: WebhookGround, where: str, outcome: str
 ) -> None:
     await ground.charge()
-    child = await asyncio.create_subprocess_exec(
-        sys.executable,
-        *("-m", "tests.integration.services.webhook_child", ground.url),
-        env={**os.environ, failpoints.VARIABLE: f"{where}=kill"},
+    child = await processes.start_async(
+        ["tests.integration.services.webhook_child", ground.url],
+        environment={**os.environ, failpoints.VARIABLE: f"{where}=kill"},
     )
     assert await child.wait() == -signal.SIGKILL
     assert await ground.outcome(event("captured")) == outcome

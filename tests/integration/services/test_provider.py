@@ -1,8 +1,6 @@
 """The simulated provider, as a process: one charge for each key, voids that bar, refunds that add up, and trouble."""
 
 import asyncio
-import subprocess
-import sys
 from collections.abc import AsyncIterator
 from contextlib import suppress
 from pathlib import Path
@@ -13,6 +11,7 @@ import httpx
 import pytest
 
 from tests.integration.services.provider_process import ProviderProcess, provider_running
+from tests.support import processes
 from tests.waiting import eventually
 
 pytestmark = pytest.mark.slow
@@ -262,16 +261,14 @@ async def test_its_books_can_be_read_with_sql(provider: ProviderProcess, empty_d
     ],
 )
 def test_what_cannot_be_started_says_so_in_a_sentence(options: list[str], sentence: str) -> None:
-    command = [sys.executable, "-m", "services.provider", "--port", "0", *options]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False, env={"PATH": ""})
-    assert done.returncode == 2
-    assert sentence in done.stderr
-    assert "Traceback" not in done.stderr
+    done = processes.run(["services.provider", "--port", "0", *options], environment={"PATH": ""})
+    assert done.code == 2
+    assert sentence in done.err
+    assert "Traceback" not in done.err
 
 
 async def test_a_port_that_is_taken_says_so_in_a_sentence(provider: ProviderProcess, empty_database_url: str) -> None:
-    command = ["-m", "services.provider", "--port", str(provider.port), "--database", empty_database_url]
-    process = await asyncio.create_subprocess_exec(sys.executable, *command, stderr=asyncio.subprocess.PIPE)
-    _, err = await process.communicate()
-    assert process.returncode == 2
-    assert b"Choose another --port" in err
+    command = ["services.provider", "--port", str(provider.port), "--database", empty_database_url]
+    done = await processes.run_async(command)
+    assert done.code == 2
+    assert "Choose another --port" in done.err

@@ -3,9 +3,9 @@
 import asyncio
 import signal
 import socket
-import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from subprocess import PIPE
 
 import asyncpg
 import httpx
@@ -15,6 +15,7 @@ from services.body_limit import MOST_BYTES
 from services.settings import SERVICES
 from services.tables import create_tables
 from tests.integration.consumers.commanding import assert_says, surefoot
+from tests.support import processes
 from tests.waiting import eventually
 
 pytestmark = pytest.mark.slow  # each starts a process
@@ -85,13 +86,11 @@ async def test_a_port_that_is_taken_is_told_in_a_sentence(database_url: str) -> 
 
 
 @asynccontextmanager
-async def open_doors(database_url: str) -> AsyncIterator[tuple[asyncio.subprocess.Process, httpx.AsyncClient]]:
+async def open_doors(database_url: str) -> AsyncIterator[tuple[processes.AsyncChild, httpx.AsyncClient]]:
     with socket.create_server(("127.0.0.1", 0)) as free:
         port = free.getsockname()[1]
     command = ("services", "doors", "--database", database_url, "--port", str(port))
-    process = await asyncio.create_subprocess_exec(
-        sys.executable, "-m", "surefoot", *command, stderr=asyncio.subprocess.PIPE
-    )
+    process = await processes.start_async(["surefoot", *command], stderr=PIPE)
     try:
         async with httpx.AsyncClient(base_url=f"http://127.0.0.1:{port}") as client:
 
