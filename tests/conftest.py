@@ -5,19 +5,16 @@ A broker or server that cannot be had fails the tests that need it: a test that 
 
 import asyncio
 import os
-import signal
 import uuid
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from pathlib import Path
 
 import psycopg
 import pytest
 
 from surefoot.database.embedded import EmbeddedPostgres
 from surefoot.database.migrate import migrate
-from surefoot.testing.kafka import Broker, find_kafka
 from tests.servers import postgres
 
 # Without fsync a commit is lost if the machine loses its power, and only then: no test does that, and each commit of
@@ -26,11 +23,12 @@ FSYNC = "on" if os.environ.get("SUREFOOT_SOAK") else "off"
 POSTGRES_OPTIONS = {"track_commit_timestamp": "on", "max_connections": "200", "fsync": FSYNC}
 TEMPLATE = "surefoot_template"
 
-
-def pytest_configure() -> None:
-    """Ctrl-C reaches what the tests start: what a shell runs in its background ignores it, and hands that on."""
-    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
-        signal.signal(signal.SIGINT, signal.default_int_handler)
+pytest_plugins = [
+    "tests.support.targets",
+    "tests.support.accounting",
+    "tests.support.run_guard",
+    "tests.support.shared_broker",
+]
 
 
 @pytest.fixture(scope="session")
@@ -59,12 +57,6 @@ def empty_database_url(postgres_server: EmbeddedPostgres) -> Iterator[str]:
     """A database of this test's own with nothing in it."""
     with _database(postgres_server, template="template1") as url:
         yield url
-
-
-@pytest.fixture(scope="session")
-def kafka() -> Iterator[Broker]:
-    with find_kafka() as broker:
-        yield broker
 
 
 @pytest.fixture
@@ -96,25 +88,3 @@ def _execute(server: EmbeddedPostgres, statement: str) -> None:
 
 def _url(server: EmbeddedPostgres, database: str) -> str:
     return server.url.removesuffix("/postgres") + f"/{database}"
-
-
-# Left out of the fast tests, to keep those under a minute: each of these takes a second or several by itself.
-SLOW_FILES = frozenset(
-    {
-        "contract/test_event_log_groups.py",
-        "integration/postgres_log/test_outage.py",
-        "integration/test_relay.py",
-        "integration/test_statistics.py",
-        "unit/dlq/test_audit_chain.py",
-        "unit/telemetry/test_alerts.py",
-        "unit/telemetry/test_webhook.py",
-        "unit/testing/test_consumer_kit_session.py",
-    }
-)
-
-
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    here = Path(__file__).parent
-    for item in items:
-        if item.path.relative_to(here).as_posix() in SLOW_FILES:
-            item.add_marker(pytest.mark.slow)

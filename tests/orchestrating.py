@@ -19,7 +19,7 @@ from surefoot.saga import Saga
 from tests.consuming import QUICK as QUICK_CONSUMER
 from tests.consuming import consumer_running
 from tests.relaying import relay_running
-from tests.waiting import eventually
+from tests.support.waiting import eventually
 
 QUICK = {
     "timer_poll": timedelta(milliseconds=20),

@@ -11,6 +11,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from surefoot.database.embedded import EmbeddedPostgres
+from surefoot.process_guard import remove_with_me
 
 
 @contextmanager
@@ -18,6 +19,7 @@ def open_directory() -> Iterator[Path]:
     """A temporary directory that every user can get into."""
     directory = Path(tempfile.mkdtemp(prefix="surefoot-postgres-"))
     directory.chmod(0o755)
+    remove_with_me(directory)
     try:
         yield directory
     finally:

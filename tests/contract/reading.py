@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from datetime import timedelta
 
 from surefoot.log.port import EventLog, Record, StoredRecord, Subscription, TopicPartition
-from tests.waiting import eventually
+from tests.support.waiting import eventually
 
 POLL = timedelta(milliseconds=100)
 LIMIT = 100_000

@@ -8,7 +8,9 @@ import pytest
 from surefoot.errors import LeaseLost
 from surefoot.log.port import EventLog, Publisher, TopicPartition
 from tests.contract.reading import member, plain, read, shares
-from tests.waiting import eventually
+from tests.support.waiting import eventually
+
+pytestmark = pytest.mark.slow
 
 
 class TestReading:

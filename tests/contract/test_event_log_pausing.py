@@ -10,7 +10,7 @@ import pytest
 from surefoot.log.port import EventLog, Publisher, Subscription, TopicPartition
 from tests.contract.adapters import Adapter
 from tests.contract.reading import Member, member, plain, read, shares
-from tests.waiting import eventually
+from tests.support.waiting import eventually
 
 pytestmark = pytest.mark.slow
 

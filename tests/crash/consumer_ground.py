@@ -21,7 +21,7 @@ from tests.consuming import ConsumerProcess, create_topics, publish_records, rec
 from tests.crash.consumer_app import FAULTS, TOPIC
 from tests.events import ThingHappened
 from tests.relaying import as_seen, read_all
-from tests.waiting import eventually
+from tests.support.waiting import eventually
 
 PARTITIONS = 8
 APP = "tests.crash.consumer_app:consumer"

@@ -28,7 +28,7 @@ from tests.consuming import create_topics
 from tests.crash.consumer_app import ATTEMPTS, WHEN_DEAD
 from tests.crash.consumer_ground import FAULTY, SCHEMA, Ground
 from tests.relaying import RelayProcess, as_environment, relay_running, start_process
-from tests.waiting import eventually
+from tests.support.waiting import eventually
 
 QUICK = {
     "look_for_topics": timedelta(milliseconds=500),

@@ -16,7 +16,7 @@ from typing import NamedTuple, Self
 
 from tests.blackbox.idempotency.reply import OF_THE_MOMENT
 from tests.relaying import start_process
-from tests.waiting import eventually
+from tests.support.waiting import eventually
 
 READY = "listening at http://127.0.0.1:"
 REPLAYED = "x-idempotency-replayed"

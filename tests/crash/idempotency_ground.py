@@ -18,7 +18,7 @@ from tests.blackbox.idempotency.asking import Ask
 from tests.blackbox.idempotency.reply import Reply
 from tests.crash.idempotency_app import PROVIDER, SCHEMA
 from tests.relaying import RelayProcess, as_environment, start_process
-from tests.waiting import eventually
+from tests.support.waiting import eventually
 
 # Everything compressed: whoever is not heard of for a second loses its claim.
 QUICK = {

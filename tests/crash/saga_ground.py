@@ -31,8 +31,8 @@ from tests.crash.saga_app import ATTEMPTS, NAME, POISON, TIMEOUT_S, orchestrator
 from tests.crash.saga_service import EFFECTS, Service, consumer_of
 from tests.orchestrating import QUICK, Stage
 from tests.relaying import RelayProcess, as_environment, relay_running, start_process
+from tests.support.waiting import eventually
 from tests.trips import TripRequested
-from tests.waiting import eventually
 
 PARTITIONS = 8
 STEPS = ("book", "charge", "confirm", "send_ticket")

@@ -9,7 +9,7 @@ import pytest
 from tests.consuming import ConsumerProcess
 from tests.crash.consumer_app import ATTEMPTS, REST_S, WHEN_DEAD
 from tests.crash.consumer_ground import FAULTY, Ground
-from tests.waiting import eventually
+from tests.support.waiting import eventually
 
 pytest_plugins = ["tests.crash.consumer_fixtures"]
 pytestmark = pytest.mark.slow

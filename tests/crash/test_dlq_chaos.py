@@ -11,7 +11,7 @@ import signal
 import pytest
 
 from tests.crash.dlq_ground import DlqGround
-from tests.waiting import eventually
+from tests.support.waiting import eventually
 
 pytest_plugins = ["tests.crash.dlq_fixtures"]
 SOAK = bool(os.environ.get("SUREFOOT_SOAK"))

@@ -6,7 +6,7 @@ import signal
 import pytest
 
 from tests.crash.dlq_ground import EVERYTHING, WHY, DlqGround
-from tests.waiting import eventually
+from tests.support.waiting import eventually
 
 pytest_plugins = ["tests.crash.dlq_fixtures"]
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]

@@ -10,7 +10,7 @@ from dlq.jobs import Jobs
 from dlq.people import Person
 from dlq.settings import DlqSettings
 from tests.crash.dlq_ground import DlqGround
-from tests.waiting import eventually
+from tests.support.waiting import eventually
 
 pytest_plugins = ["tests.crash.dlq_fixtures"]
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]

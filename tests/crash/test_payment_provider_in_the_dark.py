@@ -31,7 +31,7 @@ from tests.crash.payment_api_app import NEW_KEYS
 from tests.integration.services.payment_api_ground import authorised
 from tests.integration.services.provider_process import ProviderProcess, provider_running
 from tests.support import processes
-from tests.waiting import eventually
+from tests.support.waiting import eventually
 
 SOAK = bool(os.environ.get("SUREFOOT_SOAK"))
 CHARGES = 5_000 if SOAK else 150

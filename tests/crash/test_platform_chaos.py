@@ -32,7 +32,7 @@ from tests.crash.platform_trouble import Trouble
 from tests.integration.services.test_services_commands import CANCELLED, SET_ASIDE
 from tests.relaying import as_environment, start_process
 from tests.servers import postgres
-from tests.waiting import eventually
+from tests.support.waiting import eventually
 
 SOAK = bool(os.environ.get("SUREFOOT_SOAK"))
 SEED = int(os.environ.get("SUREFOOT_SEED", "1"))

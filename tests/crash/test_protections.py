@@ -22,7 +22,7 @@ from tests.crash import ground
 from tests.crash.conftest import StartRelay
 from tests.events import ThingHappened
 from tests.relaying import as_seen, read_all, spec
-from tests.waiting import eventually
+from tests.support.waiting import eventually
 
 pytestmark = [pytest.mark.kafka, pytest.mark.slow]
 

@@ -13,7 +13,7 @@ from surefoot.testing.checkers import check_all, stale_write
 from tests.crash import ground
 from tests.crash.conftest import StartRelay
 from tests.relaying import RelayProcess, as_seen, read_all
-from tests.waiting import eventually
+from tests.support.waiting import eventually
 
 pytestmark = [pytest.mark.kafka, pytest.mark.slow]
 

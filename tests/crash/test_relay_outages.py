@@ -20,7 +20,7 @@ from tests.crash import ground
 from tests.events import things_on
 from tests.relaying import RelayProcess, as_seen, read_all, spec, start_relay
 from tests.servers import postgres
-from tests.waiting import eventually
+from tests.support.waiting import eventually
 
 pytestmark = [pytest.mark.kafka, pytest.mark.slow]
 

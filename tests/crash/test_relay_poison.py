@@ -10,7 +10,7 @@ from surefoot.testing.checkers import out_of_order, split_key
 from tests.crash import ground
 from tests.crash.conftest import StartRelay
 from tests.relaying import as_seen, read_all, statuses
-from tests.waiting import eventually
+from tests.support.waiting import eventually
 
 pytestmark = [pytest.mark.kafka, pytest.mark.slow]
 

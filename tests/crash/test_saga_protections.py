@@ -8,8 +8,8 @@ import pytest
 
 from surefoot.events import new_event
 from tests.crash.saga_ground import Ground
+from tests.support.waiting import eventually
 from tests.trips import Booked, Charged, TripRequested
-from tests.waiting import eventually
 
 pytest_plugins = ["tests.crash.saga_fixtures"]
 pytestmark = pytest.mark.slow

@@ -9,7 +9,7 @@ from surefoot.saga.stimulus import Operated
 from surefoot.testing.saga_checkers import Line
 from tests.crash.saga_app import sagas
 from tests.crash.saga_ground import Ground, OrchestratorProcess
-from tests.waiting import eventually
+from tests.support.waiting import eventually
 
 pytest_plugins = ["tests.crash.saga_fixtures"]
 pytestmark = pytest.mark.slow

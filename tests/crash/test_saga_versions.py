@@ -5,7 +5,7 @@ import signal
 import pytest
 
 from tests.crash.saga_ground import NEW_STEPS, STEPS, Ground, OrchestratorProcess
-from tests.waiting import eventually
+from tests.support.waiting import eventually
 
 pytest_plugins = ["tests.crash.saga_fixtures"]
 pytestmark = pytest.mark.slow

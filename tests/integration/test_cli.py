@@ -28,7 +28,7 @@ from surefoot.log.postgres import PostgresLog
 from tests.events import ThingHappened, catalogue
 from tests.support import processes
 from tests.support.processes import Done
-from tests.waiting import eventually
+from tests.support.waiting import eventually
 
 pytestmark = pytest.mark.slow
 

@@ -39,7 +39,7 @@ from surefoot.log.log_settings import LogSettings
 from surefoot.log.postgres import PostgresLog
 from tests.integration.orchestrator.saga_ground import place_examples
 from tests.relaying import relay_running
-from tests.waiting import eventually
+from tests.support.waiting import eventually
 
 pytestmark = pytest.mark.slow
 

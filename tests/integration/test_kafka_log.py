@@ -24,7 +24,7 @@ from surefoot.log.kafka_settings import KafkaSettings
 from surefoot.log.port import Acknowledged, Record, Refused, TopicPartition, TopicSpec
 from surefoot.testing.kafka import Broker, LocalKafka
 from tests.contract.reading import DAY, member, plain, read, stored
-from tests.waiting import eventually
+from tests.support.waiting import eventually
 
 pytestmark = pytest.mark.kafka
 

@@ -31,7 +31,7 @@ from surefoot.events import Money, new_event
 from surefoot.log.record_size import record_bytes
 from surefoot.outbox.entry import entry_of
 from tests.events import NeverDeclared, ThingHappened, ThingPaid
-from tests.waiting import eventually
+from tests.support.waiting import eventually
 
 
 class Base(DeclarativeBase):

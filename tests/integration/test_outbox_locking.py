@@ -14,7 +14,7 @@ from surefoot.log.partitioner import key_hash
 from surefoot.outbox.entry import entry_of
 from surefoot.outbox.write import statement
 from tests.events import ThingHappened
-from tests.waiting import eventually
+from tests.support.waiting import eventually
 
 pytestmark = pytest.mark.slow
 

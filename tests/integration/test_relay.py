@@ -21,7 +21,9 @@ from surefoot.testing.kafka import Broker
 from tests.events import ThingHappened, things_on
 from tests.proxy import SilencingProxy
 from tests.relaying import read_all, relay_running, spec, statuses
-from tests.waiting import eventually
+from tests.support.waiting import eventually
+
+pytestmark = pytest.mark.slow
 
 
 @pytest.fixture

@@ -21,7 +21,9 @@ from surefoot.log.port import Acknowledged, Record, TopicPartition, TopicSpec
 from surefoot.testing.kafka import Broker
 from tests.integration.test_cli import ROOT, free_port
 from tests.support import processes
-from tests.waiting import eventually
+from tests.support.waiting import eventually
+
+pytestmark = pytest.mark.slow
 
 JUNK = Record(b"\xff", b"{ not json", [("anything", b"\xff")])
 TOMBSTONE = Record(b"k", None, [])

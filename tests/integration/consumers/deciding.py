@@ -17,7 +17,7 @@ from surefoot.log.port import EventLog, Record, TopicPartition
 from tests.consuming import publish_records
 from tests.events import ThingHappened
 from tests.integration.consumers.effects import have_effect
-from tests.waiting import eventually
+from tests.support.waiting import eventually
 
 
 class Mendable:

@@ -20,7 +20,7 @@ from tests.events import ThingHappened
 from tests.integration.consumers.deciding import settled_as
 from tests.integration.consumers.effects import effects, have_effect
 from tests.integration.consumers.waiting_room import NOT_SOON, keys_together, letters, parked, settled
-from tests.waiting import eventually
+from tests.support.waiting import eventually
 
 KEY, OTHER = keys_together(2)
 ONCE = Retry(attempts=1)

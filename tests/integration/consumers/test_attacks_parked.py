@@ -21,7 +21,7 @@ from tests.integration.consumers.deciding import Mendable, answers, control, id_
 from tests.integration.consumers.effects import effects, have_effect
 from tests.integration.consumers.orders import step
 from tests.integration.consumers.waiting_room import keys_together, letters, parked, settled, states
-from tests.waiting import eventually
+from tests.support.waiting import eventually
 
 KEY, OTHER = keys_together(2)
 AGAIN_AND_AGAIN = Retry(attempts=1000, first=timedelta(milliseconds=10), longest=timedelta(milliseconds=40))

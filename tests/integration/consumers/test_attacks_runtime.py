@@ -30,7 +30,7 @@ from tests.consuming import QUICK, consumer_running, create_topics, publish, pub
 from tests.events import ThingHappened, things_on
 from tests.integration.consumers.effects import effects, have_effect
 from tests.relaying import spec
-from tests.waiting import eventually
+from tests.support.waiting import eventually
 
 A = partition_of(key_hash(b"a"), 8)
 NEVER_ENDS = 3

@@ -25,7 +25,7 @@ from tests.events import ThingHappened, ThingPaid, things_on
 from tests.integration.consumers.effects import effects, have_effect
 from tests.integration.consumers.waiting_room import letters, parked, raw_headers, worked_off
 from tests.relaying import relay_running, statuses
-from tests.waiting import eventually
+from tests.support.waiting import eventually
 
 PARTITIONS = 8
 GENERATED = 100

@@ -22,7 +22,7 @@ from tests.consuming import consumer_running, publish
 from tests.events import ThingHappened, ThingPaid
 from tests.integration.consumers.effects import effects, have_effect
 from tests.integration.consumers.waiting_room import NOT_SOON, keys_together, settled, worked_off
-from tests.waiting import eventually
+from tests.support.waiting import eventually
 
 
 class Base(DeclarativeBase):

@@ -21,7 +21,7 @@ from tests.integration.consumers.orders import (
     release,
     reserve,
 )
-from tests.waiting import eventually
+from tests.support.waiting import eventually
 
 REPLIES = "test.replies"
 

@@ -16,7 +16,7 @@ from tests.integration.consumers.commanding import assert_says, surefoot
 from tests.integration.consumers.deciding import settled_as
 from tests.integration.consumers.effects import effects
 from tests.relaying import spec
-from tests.waiting import eventually
+from tests.support.waiting import eventually
 
 pytestmark = pytest.mark.slow
 

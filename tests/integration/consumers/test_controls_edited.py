@@ -22,7 +22,7 @@ from tests.integration.consumers.deciding import (
 )
 from tests.integration.consumers.effects import effects, have_effect
 from tests.integration.consumers.waiting_room import states
-from tests.waiting import eventually
+from tests.support.waiting import eventually
 
 
 def edited(dead: Event[ThingHappened], number: int) -> Event[ThingHappened]:

@@ -24,7 +24,7 @@ from tests.integration.consumers.deciding import (
 )
 from tests.integration.consumers.effects import effects
 from tests.integration.consumers.waiting_room import keys_together, letters
-from tests.waiting import eventually
+from tests.support.waiting import eventually
 
 (KEY,) = keys_together(1)
 

@@ -22,7 +22,7 @@ from tests.events import ThingHappened, things, things_on
 from tests.integration.consumers.deciding import answers, control, tell
 from tests.integration.consumers.waiting_room import AT_ONCE, letters, parked, raw_headers, settled
 from tests.relaying import read_all, relay_running, spec
-from tests.waiting import eventually
+from tests.support.waiting import eventually
 
 AGAIN = Retry(attempts=1000, first=timedelta(milliseconds=100), longest=timedelta(milliseconds=100))
 

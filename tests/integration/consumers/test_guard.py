@@ -16,7 +16,7 @@ from tests.events import ThingHappened
 from tests.integration.consumers.effects import effects, have_effect
 from tests.integration.consumers.test_batches import Effect
 from tests.integration.consumers.waiting_room import AT_ONCE, keys_together, parked, settled
-from tests.waiting import eventually
+from tests.support.waiting import eventually
 
 SHELVES = "CREATE TABLE shelves (n int PRIMARY KEY, used int NOT NULL DEFAULT 0); INSERT INTO shelves VALUES (1), (2)"
 USE = text("UPDATE shelves SET used = used + 1 WHERE n = :n")

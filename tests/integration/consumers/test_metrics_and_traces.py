@@ -18,7 +18,7 @@ from tests.consuming import consumer_running, publish
 from tests.events import ThingHappened, ThingPaid
 from tests.integration.consumers.effects import have_effect
 from tests.integration.consumers.waiting_room import AT_ONCE, NOT_SOON, keys_together, settled, worked_off
-from tests.waiting import eventually
+from tests.support.waiting import eventually
 
 TRACE = "4bf92f3577b34da6a3ce929d0e0e4736"
 PARENT = f"00-{TRACE}-00f067aa0ba902b7-01"

@@ -22,7 +22,7 @@ from tests.events import ThingHappened
 from tests.integration.consumers.effects import effects, have_effect
 from tests.integration.consumers.misuses import EVERY_MISUSE, Misuse
 from tests.integration.consumers.waiting_room import AT_ONCE, keys_together, letters, parked, settled, worked_off
-from tests.waiting import eventually
+from tests.support.waiting import eventually
 
 SHORT = {"handler_timeout": timedelta(milliseconds=600), "lock_timeout": timedelta(milliseconds=300)}
 

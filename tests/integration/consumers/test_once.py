@@ -8,7 +8,7 @@ from surefoot.log.postgres import PostgresLog
 from tests.consuming import consumer_running, outcomes, publish
 from tests.events import ThingHappened, ThingPaid
 from tests.integration.consumers.effects import effects, have_effect
-from tests.waiting import eventually
+from tests.support.waiting import eventually
 
 
 async def test_an_event_delivered_twice_has_its_effect_once(

@@ -33,7 +33,7 @@ from tests.integration.consumers.waiting_room import (
     worked_off,
 )
 from tests.servers import postgres
-from tests.waiting import eventually
+from tests.support.waiting import eventually
 
 AWAY_S = 15.0 if os.environ.get("SUREFOOT_SOAK") else 5.0
 

@@ -16,7 +16,7 @@ from tests.consuming import consumer_running, publish
 from tests.events import ThingHappened
 from tests.integration.consumers.deciding import answers, control, id_of, outcome, published, settled_as, tell
 from tests.integration.consumers.effects import effects, have_effect
-from tests.waiting import eventually
+from tests.support.waiting import eventually
 
 QUICK_RETRY = Retry(attempts=4, first=timedelta(milliseconds=20), longest=timedelta(milliseconds=50))
 

@@ -16,7 +16,7 @@ from tests.events import ThingHappened
 from tests.integration.consumers.commanding import assert_says, surefoot
 from tests.integration.consumers.deciding import Mendable, outcome, settled_as
 from tests.integration.consumers.effects import effects, have_effect
-from tests.waiting import eventually
+from tests.support.waiting import eventually
 
 pytestmark = pytest.mark.slow
 

@@ -17,7 +17,7 @@ from tests.events import ThingHappened, ThingPaid
 from tests.integration.consumers.deciding import settled_as
 from tests.integration.consumers.effects import effects, have_effect
 from tests.integration.consumers.waiting_room import keys_together, letters, settled
-from tests.waiting import eventually
+from tests.support.waiting import eventually
 
 KEY, OTHER = keys_together(2)
 TENTHS = Retry(attempts=1000, first=timedelta(milliseconds=100), longest=timedelta(milliseconds=100))

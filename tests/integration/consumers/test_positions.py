@@ -18,7 +18,7 @@ from tests.consuming import QUICK, consumer_running, publish
 from tests.events import ThingHappened
 from tests.integration.consumers.deciding import settled_as
 from tests.integration.consumers.effects import effects, have_effect
-from tests.waiting import eventually
+from tests.support.waiting import eventually
 
 A = partition_of(key_hash(b"a"), 8)
 

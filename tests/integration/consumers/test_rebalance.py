@@ -16,7 +16,7 @@ from tests.consuming import QUICK, consumer_running, publish
 from tests.events import ThingHappened
 from tests.integration.consumers.effects import effects, have_effect
 from tests.integration.consumers.waiting_room import AT_ONCE, letters, settled, worked_off
-from tests.waiting import eventually
+from tests.support.waiting import eventually
 
 KEYS = 30
 PATIENT = Retry(attempts=1000, first=timedelta(milliseconds=5), longest=timedelta(milliseconds=20))

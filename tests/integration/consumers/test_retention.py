@@ -11,7 +11,7 @@ from surefoot.log.postgres import PostgresLog
 from tests.consuming import consumer_running
 from tests.events import ThingHappened, things
 from tests.integration.consumers.effects import have_effect
-from tests.waiting import eventually
+from tests.support.waiting import eventually
 
 NEEDED = timedelta(days=30 + 14)
 """The dead letters of `things` are kept for 30 days, and may be replayed for 14 more; the topic itself is shorter."""

@@ -25,7 +25,7 @@ from tests.integration.consumers.waiting_room import (
     states,
     worked_off,
 )
-from tests.waiting import eventually
+from tests.support.waiting import eventually
 
 
 class PrinterJammed(Exception):

@@ -11,7 +11,7 @@ import asyncpg
 from surefoot.consumer import Retry
 from surefoot.log.partitioner import key_hash, partition_of
 from tests.consuming import outcomes
-from tests.waiting import eventually
+from tests.support.waiting import eventually
 
 AT_ONCE = Retry(attempts=3, first=timedelta(milliseconds=10), longest=timedelta(milliseconds=40))
 """Three attempts within a tenth of a second."""

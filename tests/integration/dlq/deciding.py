@@ -13,7 +13,7 @@ from dlq.people import Person
 from dlq.wanted import Ids
 from tests.integration.dlq import letters
 from tests.integration.dlq.serving import quick
-from tests.waiting import eventually
+from tests.support.waiting import eventually
 
 ADA = Person("ada", "OPERATOR")
 BOB = Person("bob", "OPERATOR")

@@ -10,7 +10,7 @@ from dlq.intake import Intake
 from dlq.outcomes import Outcomes
 from dlq.settings import DlqSettings
 from surefoot.log.port import EventLog
-from tests.waiting import eventually
+from tests.support.waiting import eventually
 
 # Everything compressed: new topics are found at once, what is unanswered is sent again after a second.
 QUICK = {

@@ -12,7 +12,7 @@ import pytest
 
 from surefoot.database.connection import Connection
 from tests.integration.dlq.letters import NOON, insert, letter
-from tests.waiting import eventually
+from tests.support.waiting import eventually
 
 STATUSES = ("OPEN", "REPLAYING", "REPLAYED", "DISCARD_REQUESTED", "DISCARDED", "SUPERSEDED")
 

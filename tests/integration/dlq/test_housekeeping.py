@@ -22,7 +22,7 @@ from surefoot.database.embedded import EmbeddedPostgres
 from surefoot.errors import SchemaOutdated
 from tests.integration.dlq.keeping import Kept, aged, numbers, put, settled
 from tests.integration.dlq.letters import dlq_id, new_id
-from tests.waiting import eventually
+from tests.support.waiting import eventually
 
 SCHEMA = "surefoot"
 

@@ -17,7 +17,7 @@ from dlq.access.keys import Key
 from dlq.access.settings import AccessSettings
 from surefoot.http.server import HttpService
 from tests.integration.dlq.issuing import AUDIENCE, ISSUER, rsa_issuer
-from tests.waiting import eventually
+from tests.support.waiting import eventually
 
 KEYS = json.dumps({"keys": [rsa_issuer().jwk]}).encode()
 

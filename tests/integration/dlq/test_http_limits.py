@@ -17,7 +17,7 @@ from schemas import catalogue
 from surefoot.errors import ConfigurationError
 from surefoot.http.server import HttpService
 from tests.integration.dlq.http_ground import GENEROUS, Ground, assert_problem, ground_at
-from tests.waiting import eventually
+from tests.support.waiting import eventually
 
 
 async def test_one_person_may_ask_for_so_much_and_is_told_when_to_come_again(database_url: str) -> None:

@@ -19,7 +19,7 @@ from tests.integration.consumers.deciding import Mendable, control, tell
 from tests.integration.dlq.asking import letters_in
 from tests.integration.dlq.serving import all_read, intake_running, quick
 from tests.integration.dlq.writing import DIED_AT, count, letter_record, put, rows, there_are
-from tests.waiting import eventually
+from tests.support.waiting import eventually
 
 
 async def test_a_dead_event_becomes_a_row_with_all_that_is_known_of_it(

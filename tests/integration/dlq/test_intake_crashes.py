@@ -13,7 +13,7 @@ from tests.integration.dlq.asking import asked, items, letters_in, say
 from tests.integration.dlq.serving import all_read
 from tests.integration.dlq.writing import count, letter_record, put, there_are
 from tests.relaying import RelayProcess, start_process
-from tests.waiting import eventually
+from tests.support.waiting import eventually
 
 pytestmark = pytest.mark.slow
 

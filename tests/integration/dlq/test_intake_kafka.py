@@ -17,7 +17,7 @@ from tests.contract.adapters import forget_in_kafka
 from tests.integration.dlq.asking import asked, items, letters_in, say
 from tests.integration.dlq.serving import all_read, intake_running, outcomes_running
 from tests.integration.dlq.writing import count, letter_record, put, there_are
-from tests.waiting import eventually
+from tests.support.waiting import eventually
 
 pytestmark = [pytest.mark.kafka, pytest.mark.slow]
 

@@ -13,8 +13,8 @@ from tests.consuming import create_topics, publish_records, record_of
 from tests.integration.dlq.asking import asked, items, letters_in, say
 from tests.integration.dlq.serving import all_read, outcomes_running, quick
 from tests.integration.dlq.writing import letter_record, rows
+from tests.support.waiting import eventually
 from tests.unit.dlq.test_settling import TABLE
-from tests.waiting import eventually
 
 
 async def hear(url: str, log: PostgresLog) -> None:

@@ -29,7 +29,7 @@ from tests.integration.dlq.deciding import ADA, EVE, GRACE, WHY, approvals, jobs
 from tests.integration.dlq.serving import quick, running
 from tests.integration.dlq.writing import there_are
 from tests.relaying import relay_running
-from tests.waiting import eventually
+from tests.support.waiting import eventually
 
 pytestmark = pytest.mark.slow
 EVERYTHING = Matching(Filter(consumer="warehouse"))

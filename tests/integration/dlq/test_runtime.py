@@ -30,7 +30,7 @@ from tests.integration.dlq.serving import quick, running
 from tests.integration.dlq.writing import count, letter_record, put, there_are
 from tests.proxy import SilencingProxy
 from tests.servers import postgres
-from tests.waiting import eventually
+from tests.support.waiting import eventually
 
 PARTS_ON_THE_LOG = {"dlq intake: the event log", "dlq outcomes: the event log"}
 

@@ -12,7 +12,7 @@ from uuid_utils import uuid7
 from surefoot.log.partitioner import key_hash, partition_of
 from surefoot.log.port import EventLog, Record, TopicPartition
 from tests.consuming import publish_records
-from tests.waiting import eventually
+from tests.support.waiting import eventually
 
 DIED_AT = datetime(2026, 11, 1, 12, 0, tzinfo=UTC)
 

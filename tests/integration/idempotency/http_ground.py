@@ -15,7 +15,7 @@ from surefoot.http.server import HttpService
 from surefoot.idempotency import IdempotencySettings, Store
 from tests.idempotency_app import Provider, Works, app_settings, make_app, open_works
 from tests.idempotency_door import Quiet
-from tests.waiting import eventually
+from tests.support.waiting import eventually
 
 REPLAYED = "x-idempotency-replayed"
 

@@ -12,7 +12,7 @@ from surefoot.idempotency.route import Route
 from surefoot.idempotency.settings import IdempotencySettings
 from surefoot.idempotency.store import Begun, Store
 from surefoot.idempotency.values import Answer, Asked, Claim, Effect, Found, StoredRequest
-from tests.waiting import eventually
+from tests.support.waiting import eventually
 
 SECRET = Fernet.generate_key().decode()
 SETTINGS = IdempotencySettings(secrets=(SecretStr(SECRET),))

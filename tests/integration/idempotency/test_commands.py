@@ -12,7 +12,7 @@ from surefoot.idempotency.store import Store
 from surefoot.idempotency.values import Answer, Asked, Effect, Note
 from tests.integration.consumers.commanding import assert_says, surefoot
 from tests.integration.idempotency.storing import CREATED, DECLINED, asked, begun, end_lease, kept
-from tests.waiting import eventually
+from tests.support.waiting import eventually
 
 pytestmark = pytest.mark.slow
 

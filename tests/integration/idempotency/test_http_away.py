@@ -9,7 +9,7 @@ from tests.cut import CutProxy
 from tests.idempotency_provider import Charged
 from tests.integration.idempotency.http_ground import REPLAYED, ground, new_key
 from tests.integration.idempotency.scripted_provider import ScriptedProvider
-from tests.waiting import eventually
+from tests.support.waiting import eventually
 
 pytestmark = pytest.mark.slow
 

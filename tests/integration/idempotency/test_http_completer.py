@@ -11,7 +11,7 @@ from surefoot.telemetry.alerts import Alert, Alerts
 from tests.idempotency_provider import Charged
 from tests.integration.idempotency.http_ground import REPLAYED, Ground, ground, new_key
 from tests.integration.idempotency.scripted_provider import ScriptedProvider, raises
-from tests.waiting import eventually
+from tests.support.waiting import eventually
 
 pytestmark = pytest.mark.slow
 

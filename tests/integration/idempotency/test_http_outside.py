@@ -8,7 +8,7 @@ from surefoot.idempotency import ProviderBusy
 from tests.idempotency_provider import Charged
 from tests.integration.idempotency.http_ground import REPLAYED, Ground, ground, new_key
 from tests.integration.idempotency.scripted_provider import ScriptedProvider, hangs, raises
-from tests.waiting import eventually
+from tests.support.waiting import eventually
 
 pytestmark = pytest.mark.slow
 

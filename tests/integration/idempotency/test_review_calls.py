@@ -13,7 +13,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from surefoot.idempotency import Idempotent, PhaseMisuse, Store, Tx, idempotent
 from tests.integration.idempotency.http_ground import REPLAYED, new_key, served
 from tests.integration.idempotency.review_ground import Bank, app_around, breaks, hangs
-from tests.waiting import eventually
+from tests.support.waiting import eventually
 
 pytestmark = pytest.mark.slow
 

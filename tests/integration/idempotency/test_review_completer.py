@@ -13,7 +13,7 @@ from surefoot.idempotency import Completer, Idempotent, Store, idempotent
 from surefoot.telemetry.alerts import Alert, Alerts
 from tests.integration.idempotency.http_ground import new_key, served
 from tests.integration.idempotency.review_ground import SETTINGS, Bank, app_around, breaks
-from tests.waiting import eventually
+from tests.support.waiting import eventually
 
 pytestmark = pytest.mark.slow
 

@@ -10,7 +10,7 @@ from fastapi import FastAPI, HTTPException
 from surefoot.idempotency import Idempotent, Store, Tx, idempotent
 from tests.integration.idempotency.http_ground import REPLAYED, new_key, served
 from tests.integration.idempotency.review_ground import Bank, Turn, app_around, breaks
-from tests.waiting import eventually
+from tests.support.waiting import eventually
 
 pytestmark = pytest.mark.slow
 

@@ -16,7 +16,7 @@ from surefoot.consumer import HandlerMisuse
 from surefoot.idempotency import Completer, Idempotency, Idempotent, Store, idempotent
 from tests.integration.idempotency.http_ground import REPLAYED, new_key, served
 from tests.integration.idempotency.review_ground import SETTINGS, Bank, app_around, breaks
-from tests.waiting import eventually
+from tests.support.waiting import eventually
 
 pytestmark = pytest.mark.slow
 

@@ -15,7 +15,7 @@ from surefoot.idempotency import Idempotency, Idempotent, Store, idempotent
 from tests.idempotency_door import Quiet
 from tests.integration.idempotency.http_ground import REPLAYED, ground, new_key, served
 from tests.integration.idempotency.review_ground import SETTINGS, app_around
-from tests.waiting import eventually
+from tests.support.waiting import eventually
 
 pytestmark = pytest.mark.slow
 

@@ -32,7 +32,7 @@ from tests.integration.idempotency.storing import (
     kept,
     row_of,
 )
-from tests.waiting import eventually
+from tests.support.waiting import eventually
 
 EFFECTS: list[Effect] = ["local", "outside"]
 

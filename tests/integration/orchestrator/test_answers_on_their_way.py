@@ -12,6 +12,7 @@ from surefoot.events import Event, EventData
 from surefoot.saga import Saga
 from tests.consuming import publish
 from tests.orchestrating import Stage, on_stage, orchestrator_running
+from tests.support.waiting import eventually
 from tests.trips import (
     Agency,
     Booked,
@@ -28,7 +29,6 @@ from tests.trips import (
     trips,
     unbook,
 )
-from tests.waiting import eventually
 
 QUICKLY: dict[str, Any] = {"timeout": timedelta(milliseconds=300), "retry": Retry(attempts=1)}
 

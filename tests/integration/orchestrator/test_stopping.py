@@ -11,8 +11,8 @@ from orchestrator.settings import OrchestratorSettings
 from tests.consuming import QUICK as QUICK_CONSUMER
 from tests.orchestrating import QUICK, Stage
 from tests.proxy import SilencingProxy
+from tests.support.waiting import eventually
 from tests.trips import trip_saga
-from tests.waiting import eventually
 
 
 class ReadsNothing:

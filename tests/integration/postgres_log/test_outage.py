@@ -13,7 +13,9 @@ from surefoot.log.port import Acknowledged, TopicPartition, TopicSpec
 from surefoot.log.postgres import PostgresLog
 from tests.contract.reading import plain
 from tests.servers import postgres
-from tests.waiting import eventually
+from tests.support.waiting import eventually
+
+pytestmark = pytest.mark.slow
 
 WHERE = TopicPartition("things", 0)
 HOUR = timedelta(hours=1)

@@ -8,7 +8,7 @@ from surefoot.log.postgres_publisher import PostgresPublisher
 from surefoot.log.postgres_subscription import PostgresSubscription
 from tests.contract.reading import plain
 from tests.integration.postgres_log.conftest import WHERE
-from tests.waiting import eventually
+from tests.support.waiting import eventually
 
 
 async def test_records_read_before_a_pause_and_found_after_it_come_when_it_ends(

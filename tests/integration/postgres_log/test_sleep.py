@@ -13,7 +13,7 @@ from surefoot.log.postgres import PostgresLog
 from surefoot.log.postgres_publisher import PostgresPublisher
 from surefoot.log.postgres_subscription import BUSY_LOOKS
 from tests.contract.reading import plain
-from tests.waiting import eventually
+from tests.support.waiting import eventually
 
 WHERE = TopicPartition("things", 0)
 

@@ -17,7 +17,7 @@ from services.ledger.statement import Statement
 from services.tables import create_tables
 from surefoot.database.connection import sqlalchemy_url
 from surefoot.events import Money
-from tests.waiting import eventually
+from tests.support.waiting import eventually
 
 
 def eur(amount: str) -> Money:

@@ -31,7 +31,7 @@ from surefoot.log.postgres import PostgresLog
 from tests.consuming import consumer_running
 from tests.integration.services.goods import HOME, goods, lines, on_the_shelf, received
 from tests.relaying import relay_running
-from tests.waiting import eventually
+from tests.support.waiting import eventually
 
 pytestmark = pytest.mark.slow
 

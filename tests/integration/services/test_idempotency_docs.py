@@ -24,7 +24,7 @@ from surefoot.idempotency.settings import IdempotencySettings
 from surefoot.idempotency.storing import UNSTORED_STATUSES
 from tests.integration.curl import curls
 from tests.integration.services.provider_process import provider_running
-from tests.waiting import eventually
+from tests.support.waiting import eventually
 
 ROOT = Path(__file__).parents[3]
 PAGE = (ROOT / "docs" / "idempotency.md").read_text()

@@ -16,7 +16,7 @@ from tests.integration.services.payment_api_ground import ACME_KEY, EUR_20, auth
 from tests.integration.services.payment_api_process import ApiProcess, api_process
 from tests.integration.services.provider_process import ProviderProcess, provider_running
 from tests.support import processes
-from tests.waiting import eventually
+from tests.support.waiting import eventually
 
 
 @dataclass(slots=True)

@@ -21,7 +21,7 @@ from surefoot.events import Money
 from surefoot.idempotency import Store
 from tests.integration.services.payment_api_ground import Api, api_ground, new_key, settings
 from tests.integration.services.webhook_ground import event
-from tests.waiting import eventually
+from tests.support.waiting import eventually
 
 WAITS = "SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND NOT granted"
 

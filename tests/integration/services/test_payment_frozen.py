@@ -7,7 +7,7 @@ import pytest
 
 from tests.consuming import start_consumer
 from tests.integration.services.payment_ground import capture, key_of, payment_ground, reverse
-from tests.waiting import eventually
+from tests.support.waiting import eventually
 
 pytestmark = pytest.mark.slow
 

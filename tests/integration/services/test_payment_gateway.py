@@ -13,7 +13,7 @@ from services.payment.settings import PaymentSettings
 from surefoot.consumer import DependencyDown, Permanent, Transient
 from surefoot.events import Money
 from tests.integration.services.provider_process import ProviderProcess, provider_running
-from tests.waiting import eventually
+from tests.support.waiting import eventually
 
 pytestmark = pytest.mark.slow
 EUR_20 = Money.minor(2000, "EUR")

@@ -22,7 +22,7 @@ from surefoot.consumer import Retry
 from surefoot.events import Event, Money
 from tests.consuming import consumer_running
 from tests.integration.services.payment_ground import PaymentGround, capture, key_of, payment_ground, refund, reverse
-from tests.waiting import eventually
+from tests.support.waiting import eventually
 
 pytestmark = pytest.mark.slow
 ORDERS = 60

@@ -16,7 +16,7 @@ from services.payment.payment_events import PaymentEvent, event_of
 from services.payment.payment_events_book import take
 from surefoot.webhooks import Verified
 from tests.integration.services.webhook_ground import WebhookGround, event, webhook_ground
-from tests.waiting import eventually
+from tests.support.waiting import eventually
 
 CAPTURED = News("CAPTURED", "txn-1")
 Story = Callable[[WebhookGround], Awaitable[set[str]]]

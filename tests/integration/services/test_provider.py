@@ -12,7 +12,7 @@ import pytest
 
 from tests.integration.services.provider_process import ProviderProcess, provider_running
 from tests.support import processes
-from tests.waiting import eventually
+from tests.support.waiting import eventually
 
 pytestmark = pytest.mark.slow
 EUR_20 = {"minor_units": 2000, "currency": "EUR"}

@@ -16,7 +16,7 @@ from services.settings import SERVICES
 from services.tables import create_tables
 from tests.integration.consumers.commanding import assert_says, surefoot
 from tests.support import processes
-from tests.waiting import eventually
+from tests.support.waiting import eventually
 
 pytestmark = pytest.mark.slow  # each starts a process
 

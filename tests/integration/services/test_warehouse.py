@@ -32,7 +32,7 @@ from surefoot.log.postgres import PostgresLog
 from surefoot.testing.consumer_kit import ConsumerKit
 from tests.consuming import consumer_running, outcomes, publish
 from tests.integration.services.goods import HOME, goods, on_the_shelf, received
-from tests.waiting import eventually
+from tests.support.waiting import eventually
 
 pytestmark = pytest.mark.slow  # many of them, each with a database of its own
 

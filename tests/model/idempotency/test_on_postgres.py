@@ -16,7 +16,7 @@ from tests.model.idempotency.interleaving import RULES, play, world_of
 from tests.model.idempotency.reference import Verdict
 from tests.model.idempotency.worker import Worker
 from tests.model.idempotency.world import RETRY_IN
-from tests.waiting import eventually
+from tests.support.waiting import eventually
 
 pytestmark = pytest.mark.slow
 INTERLEAVINGS = 400

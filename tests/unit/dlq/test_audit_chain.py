@@ -10,6 +10,8 @@ from hypothesis import strategies as st
 
 from dlq.audit_chain import FIRST_PREVIOUS, MOST_FINDINGS, AuditRow, Chain, Finding, details_text, seal_of
 
+pytestmark = pytest.mark.slow
+
 
 def log_of(count: int) -> list[AuditRow]:
     rows: list[AuditRow] = []

@@ -12,6 +12,8 @@ from prometheus_client import REGISTRY
 from surefoot.telemetry import alerts as module
 from surefoot.telemetry.alerts import Alert, Alerts
 
+pytestmark = pytest.mark.slow
+
 LONG_S = 60.0
 STALL_S = 0.25
 

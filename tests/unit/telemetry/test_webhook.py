@@ -18,6 +18,8 @@ from surefoot.telemetry.alerts import Alert, Alerts
 from surefoot.telemetry.webhook import Webhook
 from surefoot.telemetry.webhook_body import body_of
 
+pytestmark = pytest.mark.slow
+
 KEY = bytes(range(32))
 SECRET = "whsec_" + base64.b64encode(KEY).decode()
 

@@ -15,6 +15,8 @@ from surefoot.events import Event
 from surefoot.testing.consumer_kit import ConsumerKit, KitMisuse
 from tests.unit.consumer.shop import OrderPaid, StockReserved
 
+pytestmark = pytest.mark.slow
+
 PAID = OrderPaid(order_id="o-1")
 Work = Callable[[Transaction], Awaitable[Any]]
 

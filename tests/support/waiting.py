@@ -17,3 +17,11 @@ async def eventually(check: Callable[[], Awaitable[T]], *, what: str, within_s: 
             return found
         assert time.monotonic() < deadline, f"Not within {within_s:g} s: {what}. Last seen: {found!r}"
         await asyncio.sleep(0.01)
+
+
+def wait_until(check: Callable[[], bool], *, what: str, within_s: float = 60) -> None:
+    """The same without an event loop."""
+    deadline = time.monotonic() + within_s
+    while not check():
+        assert time.monotonic() < deadline, f"Not within {within_s:g} s: {what}"
+        time.sleep(0.01)

@@ -1,0 +1,60 @@
+"""Which tests belong to which target of the Makefile: decided by markers, and a marker says why a test is deep."""
+
+from typing import Literal, get_args
+
+import pytest
+
+Target = Literal["fast", "test", "deep", "drills"]
+
+DEEP = {
+    "mutation": "takes a protection out of the product, and expects a checker to notice",
+    "twin": "tells a story that `make test` tells, once more on the other log",
+    "proof": "goes through very many states, seeds or interleavings",
+    "crowd": "has very many clients or events, or an outage of several seconds",
+}
+"""Why a test is left to `make test-deep`."""
+
+OTHERS = {
+    "kafka": "needs a real Kafka broker, which the tests start",
+    "slow": "takes a second or more; left out of `make test-fast`",
+    "drill": "takes minutes; runs in `make drills` alone",
+}
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption(
+        "--target",
+        choices=get_args(Target),
+        help="Run the tests of one target of the Makefile; all but drills if unset.",
+    )
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    for name, why in {**DEEP, **OTHERS}.items():
+        config.addinivalue_line("markers", f"{name}: {why}")
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    for item in items:
+        if "kafka" in getattr(item, "fixturenames", ()):
+            item.add_marker("kafka")
+    target = config.getoption("--target")
+    chosen = [item for item in items if belongs(target, {mark.name for mark in item.iter_markers()})]
+    if left_out := list(set(items) - set(chosen)):
+        config.hook.pytest_deselected(items=left_out)
+        items[:] = chosen
+
+
+def belongs(target: Target | None, marks: set[str]) -> bool:
+    """Whether a test with these marks is part of a target."""
+    is_drill, is_deep = "drill" in marks, bool(marks & DEEP.keys())
+    if target is None:
+        return not is_drill
+    if target == "drills":
+        return is_drill
+    if target == "deep":
+        return is_deep and not is_drill
+    if target == "test":
+        return not is_deep and not is_drill
+    return not is_deep and not is_drill and not marks & {"kafka", "slow"}
