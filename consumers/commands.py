@@ -3,29 +3,25 @@
 import logging
 import os
 import sys
-from typing import Annotated, NoReturn
+from typing import TYPE_CHECKING, Annotated, NoReturn
 
-import structlog
 import typer
 
-from consumers.positions import From, parse_from
-from consumers.runtime import ConsumerRuntime
-from consumers.settings import ConsumerSettings
 from surefoot.commands.event_log import event_log
 from surefoot.commands.loading import load
 from surefoot.commands.options import Database, Kafka, LogFormatOption, Schema, required_database
 from surefoot.commands.processes import MetricsPort, check_version, collect_rarely, serve_metrics
 from surefoot.commands.running import run, serve
-from surefoot.consumer import Consumer
-from surefoot.consumer.contracts import saga_replies
-from surefoot.consumer.handlers import is_for_commands
-from surefoot.database.connection import shown_url
 from surefoot.database.schema import DEFAULT_SCHEMA
 from surefoot.errors import ConfigurationError, words_of
-from surefoot.log.port import EventLog
 from surefoot.telemetry.logging import set_up_logging
 
-log = structlog.get_logger("surefoot.consumer")
+if TYPE_CHECKING:
+    from consumers.positions import From
+    from consumers.settings import ConsumerSettings
+    from surefoot.consumer import Consumer
+    from surefoot.log.port import EventLog
+
 EXIT_STUCK = 2
 
 
@@ -58,6 +54,10 @@ def consume(
     fails waits with its key and is tried again; out of attempts, it goes to the topic's `.dlq`. Everything else is set
     by the environment: SUREFOOT_CONSUMER_BATCH_RECORDS, SUREFOOT_CONSUMER_HANDLER_TIMEOUT … (docs/consumers.md).
     """
+    from consumers.positions import parse_from
+    from consumers.settings import ConsumerSettings
+    from surefoot.consumer import Consumer
+
     set_up_logging(log_format, level=logging.DEBUG if once or verbose else logging.INFO)
     url = required_database(database)
     settings = ConsumerSettings(db_schema=schema)
@@ -72,8 +72,14 @@ def consume(
 
 
 async def _consume(
-    consumer: Consumer, url: str, kafka: str | None, settings: ConsumerSettings, *, once: bool, begin: From | None
+    consumer: "Consumer", url: str, kafka: str | None, settings: "ConsumerSettings", *, once: bool, begin: "From | None"
 ) -> None:
+    import structlog
+
+    from consumers.runtime import ConsumerRuntime
+    from surefoot.database.connection import shown_url
+
+    log = structlog.get_logger("surefoot.consumer")
     await check_version(url, settings.db_schema)
     collect_rarely()
     async with event_log(kafka, url, settings.db_schema) as its_log:
@@ -87,22 +93,25 @@ async def _consume(
             await serve(service)
         except Exception as error:
             if service.partitions.stuck:
-                _end_now(error)
+                log.error("consumer ends at once, without waiting for its handlers", error=words_of(error))
+                _end_now()
             raise
     log.info("consumer stopped; its partitions are free for others", name=service.name)
 
 
-def _end_now(error: Exception) -> NoReturn:
+def _end_now() -> NoReturn:
     """A handler that swallows its cancellation would keep the event loop from ever being closed."""
-    log.error("consumer ends at once, without waiting for its handlers", error=words_of(error))
     logging.shutdown()
     sys.stdout.flush()
     sys.stderr.flush()
     os._exit(EXIT_STUCK)
 
 
-async def _check_topics(consumer: Consumer, event_log: EventLog) -> None:
-    """A consumer without a dead-letter topic would fill the outbox with letters that nobody can deliver."""
+async def _check_topics(consumer: "Consumer", event_log: "EventLog") -> None:
+    """A consumer without a dead-letter topic would fill the outbox with letters that cannot be delivered."""
+    from surefoot.consumer.contracts import saga_replies
+    from surefoot.consumer.handlers import is_for_commands
+
     wanted = [name for topic in consumer.topics for name in (topic.name, topic.dead_letters.name)]
     if any(is_for_commands(handler) for handler in consumer.handlers):
         wanted.append(saga_replies.name)  # a command that dies says so there
@@ -113,7 +122,7 @@ async def _check_topics(consumer: Consumer, event_log: EventLog) -> None:
         )
 
 
-async def _check_begin(consumer: Consumer, event_log: EventLog, begin: From | None) -> None:
+async def _check_begin(consumer: "Consumer", event_log: "EventLog", begin: "From | None") -> None:
     if begin is None or begin.where is None:
         return
     topic, partition = begin.where

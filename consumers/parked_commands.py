@@ -6,8 +6,6 @@ from typing import Annotated
 import typer
 
 from consumers.parked_operations import BEHIND_LIMIT, STATES, ParkedEvent, ParkedOperations
-from consumers.parked_shown import console, print_event, print_key, shown_time
-from consumers.positions import parse_place
 from surefoot.commands.operating import decision, operate
 from surefoot.commands.options import Database, Schema
 from surefoot.commands.running import run
@@ -47,6 +45,8 @@ def list_(
         raise ConfigurationError(f"{state!r} is not a state. Choose one of {', '.join(STATES)}.")
 
     async def work(verbs: ParkedOperations) -> None:
+        from consumers.parked_shown import console, print_key
+
         rows = await verbs.keys(consumer=consumer, topic=topic, key=None, state=wanted, limit=limit)
         if not rows:
             narrowed = any((consumer, topic, state))
@@ -67,6 +67,8 @@ def show(
     """Show one event: what happened to it and when, what waits behind it, its headers and its value."""
 
     async def work(verbs: ParkedOperations) -> None:
+        from consumers.parked_shown import print_event
+
         for row in await _found(verbs, event, consumer):
             print_event(row, *await verbs.behind(row))
 
@@ -91,6 +93,8 @@ def retry(
         raise ConfigurationError("Say which: either an event (its id or its place), or --key.")
 
     async def work(verbs: ParkedOperations) -> None:
+        from consumers.parked_shown import console
+
         names = [event] if event is not None else await _heads(verbs, str(key), consumer, topic)
         found = [row for name in names for row in await _found(verbs, name, consumer) if topic in (None, row.topic)]
         if len(found) != 1:
@@ -124,6 +128,9 @@ async def _retry(verbs: ParkedOperations, row: ParkedEvent, by: str, reason: str
 
 async def _found(verbs: ParkedOperations, name: str, consumer: str | None) -> list[ParkedEvent]:
     """The parked event of this name, once for each consumer that has it; a sentence if there is none."""
+    from consumers.parked_shown import shown_time
+    from consumers.positions import parse_place
+
     place = parse_place(name)
     if place is not None:
         rows = await verbs.by_place(place[0].topic, place[0].partition, place[1], consumer)

@@ -7,10 +7,12 @@ transaction, a compare-and-set from DEAD, and who decided it and why is kept in 
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
 from datetime import datetime
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
-from surefoot.database.connection import Connection, Row
 from surefoot.database.schema import checked_schema
+
+if TYPE_CHECKING:  # the commands import this module, also to print their help
+    from surefoot.database.connection import Connection, Row
 
 STATES = ("WAITING", "DUE", "CALLING", "DEAD")
 BEHIND_LIMIT = 1000
@@ -86,7 +88,7 @@ _DUE_IN = "extract(epoch FROM p.next_attempt_at - now())::float8 AS due_in_s"
 
 
 class ParkedOperations:
-    def __init__(self, connection: Connection, schema: str) -> None:
+    def __init__(self, connection: "Connection", schema: str) -> None:
         self._connection = connection
         self._schema = checked_schema(schema)
         self._parked = f"{schema}.parked_events"
@@ -218,5 +220,5 @@ def _names(row: ParkedEvent) -> Sequence[object]:
     return row.consumer, row.topic, row.partition, row.log_offset, row.event_id, row.source
 
 
-def _as(kind: type[T], row: Row) -> T:
+def _as(kind: type[T], row: "Row") -> T:
     return kind(**{field.name: row[field.name] for field in fields(kind)})  # type: ignore[arg-type]

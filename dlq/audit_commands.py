@@ -9,19 +9,20 @@ import re
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Annotated, Literal, TextIO, TypeVar
+from typing import TYPE_CHECKING, Annotated, Literal, TextIO, TypeVar
 
 import typer
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
-from dlq import audit
 from surefoot.commands.operating import operate
 from surefoot.commands.options import Database, Schema
 from surefoot.commands.running import run
-from surefoot.database.connection import Connection
 from surefoot.database.schema import DEFAULT_SCHEMA, checked_schema
 from surefoot.errors import ConfigurationError
+
+if TYPE_CHECKING:
+    from dlq.audit import Examined
+    from surefoot.database.connection import Connection
 
 app = typer.Typer(no_args_is_help=True, help="Check and export the record of what people did.")
 console = Console(highlight=False, soft_wrap=True)
@@ -45,9 +46,11 @@ def verify(
     schema: Schema = DEFAULT_SCHEMA,
 ) -> None:
     """Look through the whole audit log: was a row changed, removed, inserted or swapped? Exit code 1 if one was."""
+    from dlq import audit
+
     wanted = None if head is None else _parsed(head)
 
-    async def work(connection: Connection) -> audit.Examined:
+    async def work(connection: "Connection") -> "Examined":
         with _progress("rows looked at", await _rows(connection, schema)) as progress:
             return await audit.examine(connection, schema, head=wanted, progress=progress)
 
@@ -70,7 +73,9 @@ def verify(
 def head_(database: Database = None, schema: Schema = DEFAULT_SCHEMA) -> None:
     """Print the last row's number and seal, to be kept elsewhere: `audit verify --head` misses nothing before it."""
 
-    async def work(connection: Connection) -> tuple[int, str] | None:
+    from dlq import audit
+
+    async def work(connection: "Connection") -> tuple[int, str] | None:
         return await audit.head(connection, schema)
 
     found = run(_with(database, schema, work))
@@ -95,7 +100,9 @@ def export(
 ) -> None:
     """Write the audit log down, row by row, with the seals: what was sealed can be checked from the file alone."""
 
-    async def work(connection: Connection) -> int:
+    from dlq import audit
+
+    async def work(connection: "Connection") -> int:
         count = 0
         with _opened(output) as file, _progress("rows", max(0, await _rows(connection, schema) - after)) as progress:
             async for page in audit.pages(connection, schema, after=after or None):
@@ -118,20 +125,22 @@ def _parsed(head: str) -> tuple[int, str]:
     return int(matched[1]), matched[2].lower()
 
 
-async def _with(database: str | None, schema: str, work: Callable[[Connection], Awaitable[T]]) -> T:
+async def _with(database: str | None, schema: str, work: "Callable[[Connection], Awaitable[T]]") -> T:
     checked_schema(schema)
     return await operate(
         lambda connection, _: connection, work, database=database, schema=schema, name="surefoot audit"
     )
 
 
-async def _rows(connection: Connection, schema: str) -> int:
+async def _rows(connection: "Connection", schema: str) -> int:
     """How many there should be: numbers have no gaps, and counting millions would take as long as reading them."""
     return int(await connection.fetchval(f"SELECT coalesce(max(number), 0) FROM {schema}.audit_log"))
 
 
 @contextmanager
 def _progress(what: str, total: int) -> Iterator[Callable[[int], None]]:
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
     with Progress(*columns, console=aside, transient=True) as progress:
         task = progress.add_task(what, total=total)

@@ -21,7 +21,6 @@ from surefoot.consumer.dead_letter import printable
 from surefoot.errors import ConfigurationError, SurefootError
 
 PREFIX = "/admin/dlq"
-DEFAULT_URL = "http://127.0.0.1:8090"
 TIMEOUT_S = 30.0
 TRIES = 3
 """So often a command is sent whose answer got lost. Its key makes a repeat harmless."""
@@ -165,7 +164,7 @@ def _checked(url: str) -> str:
         is_right = False
     if not is_right:
         raise ConfigurationError(
-            f"{url!r} is not where a service can be: write --url, or SUREFOOT_DLQ_URL, as {DEFAULT_URL}."
+            f"{url!r} is not where a service can be: write --url, or SUREFOOT_DLQ_URL, as http://127.0.0.1:8090."
         )
     return url.rstrip("/")
 

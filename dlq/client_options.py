@@ -5,14 +5,16 @@ import re
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from functools import wraps
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from dlq.client import DEFAULT_URL, Client
-from dlq.deciding import MAX_REASON
 from surefoot.errors import ConfigurationError
 
+if TYPE_CHECKING:
+    from dlq.client import Client
+
+DEFAULT_URL = "http://127.0.0.1:8090"
 Url = Annotated[
     str, typer.Option("--url", envvar="SUREFOOT_DLQ_URL", help="Where `surefoot dlq serve` is.", show_default=True)
 ]
@@ -32,6 +34,9 @@ Why = Annotated[
 ]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON, for programs.")]
 Limit = Annotated[int, typer.Option("--limit", min=1, max=10_000, help="Most lines to show.")]
+Follow = Annotated[
+    bool, typer.Option("--follow", help="Watch the job until it ends. Ctrl-C stops watching, not the job.")
+]
 Ids = Annotated[
     list[str] | None,
     typer.Argument(
@@ -59,7 +64,9 @@ _AGO = re.compile(r"(\d{1,6})([smhd])")
 _UNITS = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days"}
 
 
-def connected(url: str, token: str | None) -> Client:
+def connected(url: str, token: str | None) -> "Client":
+    from dlq.client import Client
+
     return Client(url or DEFAULT_URL, token)
 
 
@@ -108,6 +115,8 @@ def meant(ids: list[str] | None, wanted: dict[str, str]) -> dict[str, Any]:
 
 
 def checked_reason(reason: str) -> str:
+    from dlq.deciding import MAX_REASON
+
     if not reason.strip():
         raise ConfigurationError("Say why, with --reason: it is kept in the audit log, for whoever asks later.")
     if len(reason) > MAX_REASON:

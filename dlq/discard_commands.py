@@ -1,12 +1,13 @@
 """`surefoot dlq discard|approvals|approve|refuse`: deciding that dead events are never tried, by two people."""
 
-from typing import Annotated, Any, get_args
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from dlq.client import DEFAULT_URL, as_view, path_to
 from dlq.client_options import (
+    DEFAULT_URL,
     AsJson,
+    Follow,
     Ids,
     Limit,
     Token,
@@ -17,15 +18,15 @@ from dlq.client_options import (
     filtered,
     meant,
 )
-from dlq.following import Follow, followed
-from dlq.job_views import ApprovalStatus, ApprovalView, AskedLetter
-from dlq.jobs_shown import print_approval, print_approvals, print_asked
 from dlq.json_shown import print_json
-from dlq.table_shown import console
 from surefoot.errors import ConfigurationError
 
+if TYPE_CHECKING:
+    from dlq.job_views import ApprovalStatus
+
 MOST_LOOKED_AT = 10_000
-STATUSES = get_args(ApprovalStatus)
+STATUSES: "tuple[ApprovalStatus, ...]" = ("WAITING", "APPROVED", "REFUSED", "EXPIRED")
+"""All that there are, written down again: where they are declared takes long to load."""
 
 app = typer.Typer()
 RequestId = Annotated[
@@ -71,6 +72,11 @@ def approvals(
     token: Token = None,
 ) -> None:
     """List the discards that were asked for, newest first. `surefoot dlq approvals --status WAITING`"""
+    from dlq.client import as_view, path_to
+    from dlq.job_views import ApprovalView, AskedLetter
+    from dlq.jobs_shown import print_approvals, print_asked
+    from dlq.table_shown import console
+
     wanted = None if status is None else _status(status)
     with connected(url, token) as client:
         if request_id is not None:
@@ -111,6 +117,9 @@ def approve(
     `surefoot dlq approve REQUEST_ID --set-hash HASH --reason "looked at all three"`. It is refused if the set is no
     longer the one you looked at.
     """
+    from dlq.client import path_to
+    from dlq.following import followed
+
     if not set_hash.strip():
         raise ConfigurationError(
             "Say which set you have looked at, with --set-hash: `surefoot dlq approvals "
@@ -135,6 +144,8 @@ def refuse(
 
     `surefoot dlq refuse REQUEST_ID --reason "order 7 is real"`
     """
+    from dlq.client import path_to
+
     body = {"reason": checked_reason(reason)}
     with connected(url, token) as client:
         found = client.post(path_to("approvals", request_id, "refuse"), body)
@@ -142,6 +153,10 @@ def refuse(
 
 
 def _print(answer: dict[str, Any], as_json: bool) -> None:
+    from dlq.client import as_view
+    from dlq.job_views import ApprovalView
+    from dlq.jobs_shown import print_approval
+
     if as_json:
         print_json(answer)
     else:

@@ -3,7 +3,7 @@
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Annotated, Any, Protocol
+from typing import Any, Protocol
 
 import typer
 from rich.console import Console
@@ -22,10 +22,6 @@ AWAY_S = 120.0
 """A service that is started anew comes back; one that does not for so long is said to be away."""
 LINES = 10
 """So often, about, a job tells where it stands, in a pipe."""
-
-Follow = Annotated[
-    bool, typer.Option("--follow", help="Watch the job until it ends. Ctrl-C stops watching, not the job.")
-]
 
 
 class Shows(Protocol):

@@ -2,17 +2,16 @@
 
 from collections.abc import Callable
 from inspect import cleandoc
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from dlq.client import DEFAULT_URL, Client, as_view, path_to
-from dlq.client_options import AsJson, Limit, Token, Url, Why, checked_reason, connected
-from dlq.following import Follow, followed, look_at
-from dlq.job_views import ItemView, JobLine, JobView
-from dlq.jobs_shown import print_job, print_jobs, standing
+from dlq.client_options import DEFAULT_URL, AsJson, Follow, Limit, Token, Url, Why, checked_reason, connected
 from dlq.json_shown import print_json
-from dlq.table_shown import console
+
+if TYPE_CHECKING:
+    from dlq.client import Client
+    from dlq.job_views import ItemView
 
 MOST_LOOKED_AT = 10_000
 MOST_NOT_WELL = 20
@@ -42,6 +41,11 @@ MEANINGS = {
 @app.command()
 def jobs(limit: Limit = 20, as_json: AsJson = False, url: Url = DEFAULT_URL, token: Token = None) -> None:
     """List jobs, newest first: replays, dry runs, discards."""
+    from dlq.client import as_view
+    from dlq.job_views import JobLine
+    from dlq.jobs_shown import print_jobs
+    from dlq.table_shown import console
+
     with connected(url, token) as client:
         found = list(client.rows("/jobs", "jobs", {}, limit))
     if as_json:
@@ -57,6 +61,9 @@ def job(
     job_id: JobId, follow: Follow = False, as_json: AsJson = False, url: Url = DEFAULT_URL, token: Token = None
 ) -> None:
     """Show how far a job is, and which of its letters did not go well. With --follow: watch it to its end."""
+    from dlq.following import followed, look_at
+    from dlq.jobs_shown import print_job
+
     with connected(url, token) as client:
         if follow:
             followed(client, job_id, as_json=as_json)
@@ -71,6 +78,11 @@ def job(
 
 def _command(verb: str) -> Callable[..., None]:
     def change(job_id: JobId, reason: Why = "", url: Url = DEFAULT_URL, token: Token = None) -> None:
+        from dlq.client import as_view, path_to
+        from dlq.job_views import JobView
+        from dlq.jobs_shown import standing
+        from dlq.table_shown import console
+
         body = {"reason": checked_reason(reason)}
         with connected(url, token) as client:
             found = as_view(JobView, client.post(path_to("jobs", job_id, verb), body))
@@ -83,8 +95,11 @@ for _verb, _meaning in MEANINGS.items():
     app.command(_verb, help=cleandoc(_meaning))(_command(_verb))
 
 
-def _not_well(client: Client, job_id: str) -> list[ItemView]:
+def _not_well(client: "Client", job_id: str) -> "list[ItemView]":
     """The first of them."""
+    from dlq.client import as_view, path_to
+    from dlq.job_views import ItemView
+
     found: list[ItemView] = []
     for row in client.rows(path_to("jobs", job_id, "items"), "items", {}, MOST_LOOKED_AT):
         item = as_view(ItemView, row)

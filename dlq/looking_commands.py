@@ -7,12 +7,8 @@ from typing import Annotated
 
 import typer
 
-from dlq.client import DEFAULT_URL, as_view, path_to
-from dlq.client_options import AsJson, Limit, Token, Url, Why, checked_reason, connected, filtered
+from dlq.client_options import DEFAULT_URL, AsJson, Limit, Token, Url, Why, checked_reason, connected, filtered
 from dlq.json_shown import print_json
-from dlq.letters_shown import print_groups, print_letter, print_letters, print_revealed
-from dlq.table_shown import console
-from dlq.views import EventLine, EventView, Group, Revealed
 from surefoot.errors import ConfigurationError
 
 app = typer.Typer()
@@ -35,6 +31,11 @@ def groups(
 
     Begin here. `surefoot dlq groups --status OPEN`, then `surefoot dlq list --group FINGERPRINT`.
     """
+    from dlq.client import as_view
+    from dlq.letters_shown import print_groups
+    from dlq.table_shown import console
+    from dlq.views import Group
+
     with connected(url, token) as client:
         found = list(client.rows("/groups", "groups", wanted, limit))
     if as_json:
@@ -56,6 +57,11 @@ def list_(
     token: Token = None,
 ) -> None:
     """List dead letters, newest first: `surefoot dlq list --consumer warehouse --status OPEN --failed-after 2h`."""
+    from dlq.client import as_view
+    from dlq.letters_shown import print_letters
+    from dlq.table_shown import console
+    from dlq.views import EventLine
+
     with connected(url, token) as client:
         found = list(client.rows("/events", "events", wanted, limit))
     if as_json:
@@ -73,6 +79,10 @@ def show(letter_id: Id, as_json: AsJson = False, url: Url = DEFAULT_URL, token: 
 
     It says which commands can be given now. `surefoot dlq show 0192f0c1-7a3e-7c41-9d0a-6f1f0d6f3b11`
     """
+    from dlq.client import as_view, path_to
+    from dlq.letters_shown import print_letter
+    from dlq.views import EventView
+
     with connected(url, token) as client:
         found = client.get(path_to("events", letter_id))
     if as_json:
@@ -89,6 +99,10 @@ def reveal(
 
     `surefoot dlq reveal ID --reason "the buyer asks where the parcel went"`
     """
+    from dlq.client import as_view, path_to
+    from dlq.letters_shown import print_revealed
+    from dlq.views import Revealed
+
     body = {"reason": checked_reason(reason)}
     with connected(url, token) as client:
         found = client.post(path_to("events", letter_id, "reveal"), body)
@@ -113,6 +127,8 @@ def export(
 
     `surefoot dlq export --consumer warehouse --format jsonl --output letters.jsonl`
     """
+    from dlq.table_shown import console
+
     if format_ not in ("csv", "jsonl"):
         raise ConfigurationError(f"--format {format_!r} is not known: take csv or jsonl.")
     with connected(url, token) as client:
@@ -138,5 +154,7 @@ def _written(parts: Iterator[bytes], path: Path) -> int:
 
 
 def _say_if_cut(shown: int, limit: int) -> None:
+    from dlq.table_shown import console
+
     if shown == limit:
         console.print(f"There may be more: these are the first {limit} (see --limit).")

@@ -7,9 +7,10 @@ from typing import Annotated, Any
 
 import typer
 
-from dlq.client import DEFAULT_URL, path_to
 from dlq.client_options import (
+    DEFAULT_URL,
     AsJson,
+    Follow,
     Ids,
     Token,
     Url,
@@ -19,7 +20,6 @@ from dlq.client_options import (
     filtered,
     meant,
 )
-from dlq.following import Follow, told_or_followed
 from dlq.looking_commands import Id
 from surefoot.errors import ConfigurationError
 
@@ -57,6 +57,8 @@ def replay(
     Exit codes: 0 well; 1 (with --follow) some failed again, or it was paused or cancelled; 2 it could not be done; 130
     you stopped watching, and the job goes on.
     """
+    from dlq.following import told_or_followed
+
     body = {
         **meant(ids, wanted),
         "reason": checked_reason(reason),
@@ -92,6 +94,9 @@ def edit(
     `surefoot dlq edit ID --payload @mended.json --follow --reason "the buyer says Switzerland"`. The mended event has
     an id of its own and names the old one as its cause; the old one is never tried again.
     """
+    from dlq.client import path_to
+    from dlq.following import told_or_followed
+
     body = {"payload": _payload(payload), "reason": checked_reason(reason)}
     with connected(url, token) as client:
         made = client.post(path_to("events", letter_id, "edit-replay"), body)

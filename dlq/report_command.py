@@ -2,18 +2,18 @@
 
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from dlq import report as reporting
-from dlq.table_shown import console
 from surefoot.commands.operating import operate
 from surefoot.commands.options import Database, Schema
 from surefoot.commands.running import run
-from surefoot.database.connection import Connection
 from surefoot.database.schema import DEFAULT_SCHEMA, checked_schema
 from surefoot.errors import ConfigurationError
+
+if TYPE_CHECKING:
+    from surefoot.database.connection import Connection
 
 
 def report(
@@ -32,10 +32,13 @@ def report(
     `surefoot dlq report --last-week --output report.md`. The service writes one each week by itself, if
     SUREFOOT_DLQ_REPORT_DIRECTORY says where.
     """
+    from dlq import report as reporting
+    from dlq.table_shown import console
+
     now = datetime.now(UTC)
     since, until = reporting.last_week(now) if last_week else (now - timedelta(days=days), now)
 
-    async def work(made: tuple[Connection, str]) -> str:
+    async def work(made: "tuple[Connection, str]") -> str:
         connection, schema = made
         return await reporting.report(connection, schema, since=since, until=until)
 

@@ -1,12 +1,10 @@
 """`surefoot dlq serve`: the dead-letter service, until stopped. Intake, answers, jobs, housekeeping, the admin API."""
 
-import asyncio
 import socket
 import sys
 from dataclasses import dataclass
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
-import structlog
 import typer
 
 from surefoot.commands import running
@@ -16,13 +14,12 @@ from surefoot.commands.loading import load_catalogue
 from surefoot.commands.options import Catalogues, Database, Kafka, LogFormatOption, Schema, required_database
 from surefoot.commands.processes import MetricsPort, check_version, collect_rarely, serve_metrics
 from surefoot.commands.running import Service
-from surefoot.database.connection import shown_url
 from surefoot.database.schema import DEFAULT_SCHEMA, checked_schema
 from surefoot.errors import ConfigurationError
-from surefoot.events import Catalogue
 from surefoot.telemetry.logging import set_up_logging
 
-log = structlog.get_logger("surefoot.dlq")
+if TYPE_CHECKING:
+    from surefoot.events import Catalogue
 
 
 def serve(
@@ -66,14 +63,17 @@ class Served:
     is_open: bool
 
 
-async def _serve(url: str, kafka: str | None, schema: str, at: Served, catalogue: Catalogue) -> None:
-    # FastAPI takes its time to load; the other commands go without.
+async def _serve(url: str, kafka: str | None, schema: str, at: Served, catalogue: "Catalogue") -> None:
+    import structlog
+
     from dlq.access import AccessSettings, check_access
     from dlq.http.app import api
     from dlq.runtime import DlqRuntime
     from dlq.settings import DlqSettings
+    from surefoot.database.connection import shown_url
     from surefoot.http.server import HttpService
 
+    log = structlog.get_logger("surefoot.dlq")
     await check_version(url, schema)
     settings = DlqSettings(db_schema=schema)
     access = await check_access(url, schema, AccessSettings(), host=at.host, open_=at.is_open)
@@ -101,6 +101,8 @@ class Together:
             service.stop()
 
     async def run(self) -> None:
+        import asyncio
+
         tasks = [asyncio.create_task(service.run()) for service in self._services]
         for task in tasks:
             task.add_done_callback(lambda _: self.stop())

@@ -15,16 +15,15 @@ from rich.console import Console
 from dlq.client_options import AsJson
 from dlq.json_shown import print_json
 from dlq.people import ROLES, Role
-from dlq.table_shown import Column, console, print_table
 from surefoot.commands.operating import operate, user
 from surefoot.commands.options import Database, Schema
 from surefoot.commands.running import run
-from surefoot.database.connection import Connection
 from surefoot.database.schema import DEFAULT_SCHEMA, checked_schema
 from surefoot.errors import ConfigurationError
 
-if TYPE_CHECKING:  # what checks JWTs takes its time to load, and the other commands go without
+if TYPE_CHECKING:
     from dlq.access.tokens import TokenLine, TokenMade, Tokens
+    from surefoot.database.connection import Connection
 
 T = TypeVar("T")
 MOST_DAYS = 366
@@ -70,6 +69,7 @@ def create(
 @app.command("list")
 def list_(as_json: AsJson = False, database: Database = None, schema: Schema = DEFAULT_SCHEMA) -> None:
     """List the tokens there are: whose, for what, until when. The tokens themselves are nowhere."""
+    from dlq.table_shown import Column, console, print_table
 
     async def work(tokens: "Tokens") -> "list[TokenLine]":
         return await tokens.list()
@@ -94,6 +94,8 @@ def revoke(
     schema: Schema = DEFAULT_SCHEMA,
 ) -> None:
     """End a token: from now on it opens nothing. Doing it twice changes nothing."""
+    from dlq.table_shown import console
+
     wanted, who = _uuid(token_id), by.strip() or user()
 
     async def work(tokens: "Tokens") -> None:
@@ -128,7 +130,7 @@ def _uuid(text: str) -> UUID:
 async def _in_transaction(work: "Callable[[Tokens], Awaitable[T]]", database: str | None, schema: str) -> T:
     from dlq.access.tokens import Tokens
 
-    async def inside(made: tuple[Connection, str]) -> T:
+    async def inside(made: "tuple[Connection, str]") -> T:
         connection, schema = made
         async with connection.transaction():
             return await work(Tokens(connection, schema))

@@ -1,27 +1,21 @@
 """`surefoot orchestrate`: run sagas until stopped."""
 
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
-import structlog
 import typer
 
-from consumers.settings import ConsumerSettings
-from orchestrator.loading import load_sagas
-from orchestrator.runtime import OrchestratorRuntime
-from orchestrator.settings import OrchestratorSettings
 from surefoot.commands.event_log import event_log
 from surefoot.commands.options import Database, Kafka, LogFormatOption, Schema, required_database
 from surefoot.commands.processes import MetricsPort, check_version, collect_rarely, serve_metrics
 from surefoot.commands.running import run, serve
-from surefoot.consumer import Consumer
-from surefoot.database.connection import shown_url
 from surefoot.database.schema import DEFAULT_SCHEMA
 from surefoot.errors import ConfigurationError
-from surefoot.log.port import EventLog
-from surefoot.saga import Saga
 from surefoot.telemetry.logging import set_up_logging
 
-log = structlog.get_logger("surefoot.orchestrator")
+if TYPE_CHECKING:
+    from surefoot.consumer import Consumer
+    from surefoot.log.port import EventLog
+    from surefoot.saga import Saga
 
 
 def orchestrate(
@@ -46,6 +40,8 @@ def orchestrate(
     Start as many as you like; they share the work. Look with `surefoot saga list`, act with `surefoot saga retry`. How
     it runs is set by the environment: SUREFOOT_ORCHESTRATOR_GRACE, SUREFOOT_CONSUMER_BATCH_RECORDS …
     """
+    from orchestrator.loading import load_sagas
+
     set_up_logging(log_format)
     url = required_database(database)
     found = load_sagas(sagas)
@@ -54,7 +50,15 @@ def orchestrate(
     run(_orchestrate(found, url, kafka, schema))
 
 
-async def _orchestrate(sagas: list[Saga], url: str, kafka: str | None, schema: str) -> None:
+async def _orchestrate(sagas: "list[Saga]", url: str, kafka: str | None, schema: str) -> None:
+    import structlog
+
+    from consumers.settings import ConsumerSettings
+    from orchestrator.runtime import OrchestratorRuntime
+    from orchestrator.settings import OrchestratorSettings
+    from surefoot.database.connection import shown_url
+
+    log = structlog.get_logger("surefoot.orchestrator")
     await check_version(url, schema)
     collect_rarely()
     async with event_log(kafka, url, schema) as its_log:
@@ -69,7 +73,7 @@ async def _orchestrate(sagas: list[Saga], url: str, kafka: str | None, schema: s
     log.info("orchestrator stopped; others go on with its sagas", name=service.name)
 
 
-async def _check_topics(consumer: Consumer, event_log: EventLog) -> None:
+async def _check_topics(consumer: "Consumer", event_log: "EventLog") -> None:
     wanted = [name for topic in consumer.topics for name in (topic.name, topic.dead_letters.name)]
     missing = sorted(set(wanted) - set(await event_log.describe(wanted)))
     if missing:

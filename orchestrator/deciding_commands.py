@@ -2,29 +2,23 @@
 
 from collections.abc import Callable
 from inspect import cleandoc
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 from uuid import UUID
 
 import typer
 from rich.console import Console
 
-from consumers.parked_shown import console
-from orchestrator import operators
-from orchestrator.given import Given
-from orchestrator.loading import load_sagas
-from orchestrator.operators import Outcome
-from orchestrator.registry import Registry
-from orchestrator.shown import outcome_told
-from orchestrator.store import Store
 from surefoot.commands import operating
 from surefoot.commands.options import Database, Schema
 from surefoot.commands.running import run
-from surefoot.database.connection import Connection
 from surefoot.database.schema import DEFAULT_SCHEMA
 from surefoot.errors import ConfigurationError
-from surefoot.events.text import has_forbidden
-from surefoot.saga import NotNow
-from surefoot.saga.stimulus import Operated, Verb
+
+if TYPE_CHECKING:
+    from orchestrator.given import Given
+    from orchestrator.operators import Outcome
+    from surefoot.database.connection import Connection
+    from surefoot.saga.stimulus import Verb
 
 EXIT_NOT_NOW = 1
 LONGEST_REASON = 2_000
@@ -78,7 +72,7 @@ ResultType = Annotated[
     typer.Option("--type", help="The event's type, where the step is done on several.", show_default=False),
 ]
 
-MEANINGS: dict[Verb, str] = {
+MEANINGS: "dict[Verb, str]" = {
     "pause": "Have a saga do nothing until it is resumed. Its clock stops; replies that come are kept, in order.",
     "resume": "Let a paused saga go on. What came meanwhile acts first; if it moved nothing, the clock starts anew.",
     "retry": """Send the command of the step that a saga waits for once more, now.
@@ -92,7 +86,7 @@ MEANINGS: dict[Verb, str] = {
 """The verbs that are given alike, and what each is for."""
 
 
-def _command(verb: Verb) -> Callable[..., None]:
+def _command(verb: "Verb") -> Callable[..., None]:
     def decide(
         saga_id: SagaId,
         reason: Reason = "",
@@ -130,6 +124,8 @@ def skip(
     For what somebody did by hand. Nothing is sent to the service: that it is really so is your word, kept in the
     history with your reason.
     """
+    from orchestrator.given import Given
+
     if not step:
         raise ConfigurationError(
             "Say which step is taken as done, with --step: between your look and your word the saga may have gone on "
@@ -142,7 +138,7 @@ def skip(
 
 
 def _do(
-    verb: Verb,
+    verb: "Verb",
     saga_id: str,
     reason: str,
     by: str,
@@ -151,13 +147,22 @@ def _do(
     sagas: list[str] | None,
     database: str | None,
     schema: str,
-    given: Given | None = None,
+    given: "Given | None" = None,
 ) -> None:
+    from consumers.parked_shown import console
+    from orchestrator import operators
+    from orchestrator.loading import load_sagas
+    from orchestrator.registry import Registry
+    from orchestrator.shown import outcome_told
+    from orchestrator.store import Store
+    from surefoot.saga import NotNow
+    from surefoot.saga.stimulus import Operated
+
     operated = Operated(verb, _who(by), _why(reason), step)
     wanted = str(_uuid(saga_id))
     registry = Registry(load_sagas(sagas))
 
-    async def work(verbs: tuple[Connection, str]) -> Outcome:
+    async def work(verbs: "tuple[Connection, str]") -> "Outcome":
         connection, schema = verbs
         store = Store(registry, schema)
         return await operators.operate(connection, store, wanted, operated, given=given, version=version)
@@ -182,6 +187,8 @@ def _why(reason: str) -> str:
 
 
 def _said(text: str, option: str) -> str:
+    from surefoot.events.text import has_forbidden
+
     if len(text) > LONGEST_REASON:
         raise ConfigurationError(f"{option} has {len(text)} characters: say it in {LONGEST_REASON} or fewer.")
     if has_forbidden(text):

@@ -4,32 +4,38 @@ Exit codes: 0 done; 1 nothing was changed, with the reason why not now; 2 it cou
 """
 
 from collections.abc import Awaitable, Callable
-from typing import Annotated, TypeVar, get_args
+from typing import TYPE_CHECKING, Annotated, TypeVar
 from uuid import UUID
 
 import typer
 
-from consumers.parked_shown import console
 from orchestrator.deciding_commands import Sagas
 from orchestrator.deciding_commands import app as deciding
 from orchestrator.http_commands import serve
-from orchestrator.loading import load_sagas
-from orchestrator.looking import Looking, Wanted, ids_of
-from orchestrator.possible import needs_result, possible
-from orchestrator.registry import Registry
-from orchestrator.sentences import parse_duration, where_it_stands
-from orchestrator.shown import print_json, print_line, print_saga
-from orchestrator.views import SagaLine, SagaView
 from surefoot.commands.operating import operate
 from surefoot.commands.options import Database, Schema
 from surefoot.commands.running import run
 from surefoot.commands.saga_definitions import diagram, verify
 from surefoot.database.schema import DEFAULT_SCHEMA
 from surefoot.errors import ConfigurationError
-from surefoot.saga.instance import Status
+
+if TYPE_CHECKING:
+    from orchestrator.looking import Looking
+    from orchestrator.registry import Registry
+    from orchestrator.views import SagaLine, SagaView
+    from surefoot.saga.instance import Status
 
 T = TypeVar("T")
-STATUSES: tuple[Status, ...] = get_args(Status)
+STATUSES: "tuple[Status, ...]" = (
+    "RUNNING",
+    "COMPENSATING",
+    "PAUSED",
+    "COMPLETED",
+    "COMPENSATED",
+    "FAILED",
+    "STUCK",
+)
+"""All that there are, written down again: where they are declared takes long to load."""
 HISTORY_SHOWN = 500
 SEVERAL = 50
 
@@ -71,6 +77,11 @@ def list_(
 
     With --status COMPLETED, COMPENSATED or FAILED: ended ones, newest first.
     """
+    from consumers.parked_shown import console
+    from orchestrator.looking import Wanted
+    from orchestrator.sentences import parse_duration
+    from orchestrator.shown import print_json, print_line
+
     wanted = Wanted(
         _status(status),
         saga_type,
@@ -80,7 +91,7 @@ def list_(
         under_way=status is None and entity is None,
     )
 
-    async def work(looking: Looking) -> None:
+    async def work(looking: "Looking") -> None:
         sagas = await looking.pressing(wanted, limit)
         if as_json:
             print_json([saga.model_dump(mode="json") for saga in sagas])
@@ -113,7 +124,12 @@ def show(
 ) -> None:
     """Show one saga: where it stands and what you can do, its steps, its history, and what is parked for it."""
 
-    async def work(looking: Looking) -> None:
+    from consumers.parked_shown import console
+    from orchestrator.possible import needs_result, possible
+    from orchestrator.sentences import where_it_stands
+    from orchestrator.shown import print_json, print_saga
+
+    async def work(looking: "Looking") -> None:
         registry = _registry(sagas)
         async with looking.connection.transaction():
             await looking.connection.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY")
@@ -148,8 +164,10 @@ app.command()(verify)
 app.command()(diagram)
 
 
-async def _found(looking: Looking, name: str) -> SagaView:
+async def _found(looking: "Looking", name: str) -> "SagaView":
     """By its id, or as the only one about an entity."""
+    from orchestrator.looking import Wanted, ids_of
+
     saga_id = _uuid(name)
     found = None if saga_id is None else await looking.get(saga_id)
     if found is not None:
@@ -167,8 +185,11 @@ async def _found(looking: Looking, name: str) -> SagaView:
     return only
 
 
-def _registry(names: list[str] | None) -> Registry | None:
+def _registry(names: list[str] | None) -> "Registry | None":
     """None if there is none here. Looking goes without; but a mistake in --sagas is said."""
+    from orchestrator.loading import load_sagas
+    from orchestrator.registry import Registry
+
     try:
         return Registry(load_sagas(names))
     except ConfigurationError:
@@ -177,7 +198,7 @@ def _registry(names: list[str] | None) -> Registry | None:
         return None
 
 
-def _status(text: str | None) -> Status | None:
+def _status(text: str | None) -> "Status | None":
     if text is None:
         return None
     for status in STATUSES:
@@ -193,5 +214,7 @@ def _uuid(text: str) -> UUID | None:
         return None
 
 
-async def _with(database: str | None, schema: str, work: Callable[[Looking], Awaitable[T]]) -> T:
+async def _with(database: str | None, schema: str, work: "Callable[[Looking], Awaitable[T]]") -> T:
+    from orchestrator.looking import Looking
+
     return await operate(Looking, work, database=database, schema=schema, name="surefoot-saga")

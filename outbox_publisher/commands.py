@@ -1,18 +1,16 @@
 """`surefoot relay`: publish what is in the outbox, until stopped."""
 
-import structlog
+from typing import TYPE_CHECKING
 
-from outbox_publisher.runtime import Relay
-from outbox_publisher.settings import RelaySettings
 from surefoot.commands.event_log import event_log
 from surefoot.commands.options import Database, Kafka, LogFormatOption, Schema, required_database
 from surefoot.commands.processes import MetricsPort, check_version, collect_rarely, serve_metrics
 from surefoot.commands.running import run, serve
-from surefoot.database.connection import shown_url
 from surefoot.database.schema import DEFAULT_SCHEMA
 from surefoot.telemetry.logging import set_up_logging
 
-log = structlog.get_logger("surefoot.relay")
+if TYPE_CHECKING:
+    from outbox_publisher.settings import RelaySettings
 
 
 def relay(
@@ -28,6 +26,8 @@ def relay(
     one that dies. Everything else is set by the environment: SUREFOOT_RELAY_LEASE, SUREFOOT_RELAY_MAX_ATTEMPTS,
     SUREFOOT_RELAY_ALERT_WEBHOOK … (docs/relay.md lists them).
     """
+    from outbox_publisher.settings import RelaySettings
+
     set_up_logging(log_format)
     url = required_database(database)
     settings = RelaySettings(db_schema=schema)
@@ -36,7 +36,13 @@ def relay(
     run(_relay(url, kafka, settings))
 
 
-async def _relay(url: str, kafka: str | None, settings: RelaySettings) -> None:
+async def _relay(url: str, kafka: str | None, settings: "RelaySettings") -> None:
+    import structlog
+
+    from outbox_publisher.runtime import Relay
+    from surefoot.database.connection import shown_url
+
+    log = structlog.get_logger("surefoot.relay")
     await check_version(url, settings.db_schema)
     collect_rarely()
     async with event_log(kafka, url, settings.db_schema) as its_log:

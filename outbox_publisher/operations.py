@@ -6,10 +6,13 @@ with the name of who decided and why.
 
 from dataclasses import dataclass
 from datetime import datetime
+from typing import TYPE_CHECKING
 from uuid import UUID
 
-from surefoot.database.connection import Connection, Row
 from surefoot.database.schema import checked_schema
+
+if TYPE_CHECKING:  # the commands import this module, also to print their help
+    from surefoot.database.connection import Connection, Row
 
 STATUSES = ("PENDING", "HELD", "PUBLISHED", "FAILED", "RELEASED")
 BEHIND_LIMIT = 1000
@@ -36,7 +39,7 @@ _COLUMNS = (
 
 
 class Operations:
-    def __init__(self, connection: Connection, schema: str) -> None:
+    def __init__(self, connection: "Connection", schema: str) -> None:
         self._connection = connection
         self._table = f"{checked_schema(schema)}.outbox_events"
         self._status = f"{schema}.outbox_status"
@@ -119,5 +122,5 @@ class Operations:
         await self._connection.execute("SELECT pg_notify('surefoot_outbox', '')")
 
 
-def _row(row: Row) -> OutboxRow:
+def _row(row: "Row") -> OutboxRow:
     return OutboxRow(**{name.strip(): row[name.strip()] for name in _COLUMNS.split(",")})

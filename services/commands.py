@@ -1,23 +1,14 @@
 """`surefoot services`: run the reference services, open their front doors, check their books."""
 
 from contextlib import suppress
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
-import structlog
 import typer
-import uvicorn
 from rich.console import Console
 from rich.markup import escape
 
-from consumers.settings import ConsumerSettings
-from services.checks import contradictions
-from services.doors import front_doors
 from services.payment.api.command import payments
 from services.provider.command import provider
-from services.roster import CONSUMERS
-from services.runtime import ServicesRuntime
-from services.settings import SERVICES, Service, ServiceSettings
-from services.tables import create_tables
 from surefoot.commands.event_log import event_log
 from surefoot.commands.listening import Open, listening, refuse_others
 from surefoot.commands.options import Database, Kafka, LogFormatOption, required_database
@@ -27,7 +18,9 @@ from surefoot.database.schema import DEFAULT_SCHEMA
 from surefoot.errors import ConfigurationError
 from surefoot.telemetry.logging import set_up_logging
 
-log = structlog.get_logger("surefoot.services")
+if TYPE_CHECKING:
+    from services.settings import Service
+
 console = Console(highlight=False, soft_wrap=True)
 SHOWN = 50
 """So many contradictions are told one by one."""
@@ -35,6 +28,17 @@ OPEN_DOORS = (
     "the front doors have no access control: whoever reaches them buys at any price. Put what guards your own services "
     "in front of 127.0.0.1; or say --open."
 )
+NAMES: "tuple[Service, ...]" = (
+    "checkout",
+    "order",
+    "payment",
+    "warehouse",
+    "shipping",
+    "returns",
+    "notification",
+    "flow",
+)
+"""The services in `services.roster`, which takes long to load."""
 CLOSED = "The front doors cannot be opened"
 app = typer.Typer(no_args_is_help=True, help="The reference services: a shop that the platform's sagas drive.")
 
@@ -43,7 +47,7 @@ app = typer.Typer(no_args_is_help=True, help="The reference services: a shop tha
 def run_services(
     names: Annotated[
         list[str] | None,
-        typer.Argument(help=f"Which: {', '.join(CONSUMERS)}. Without any: all of them.", metavar="SERVICE…"),
+        typer.Argument(help=f"Which: {', '.join(NAMES)}. Without any: all of them.", metavar="SERVICE…"),
     ] = None,
     database: Database = None,
     kafka: Kafka = None,
@@ -54,13 +58,21 @@ def run_services(
     (SUREFOOT_WAREHOUSE_DATABASE, …). Their tables are made if they are not there."""
     set_up_logging(log_format)
     url = required_database(database)
-    chosen = [service_of(name) for name in names or CONSUMERS]
+    chosen = [service_of(name) for name in names or NAMES]
     if metrics_port is not None:
         serve_metrics(metrics_port)
     run(_run(chosen, url, kafka))
 
 
-async def _run(services: list[Service], url: str, kafka: str | None) -> None:
+async def _run(services: "list[Service]", url: str, kafka: str | None) -> None:
+    import structlog
+
+    from consumers.settings import ConsumerSettings
+    from services.runtime import ServicesRuntime
+    from services.settings import ServiceSettings
+    from services.tables import create_tables
+
+    log = structlog.get_logger("surefoot.services")
     settings = ServiceSettings(database=url)
     for service in services:
         await check_version(settings.database_of(service), DEFAULT_SCHEMA)
@@ -81,6 +93,11 @@ def doors(
     open_: Open = False,
 ) -> None:
     """Open the HTTP front doors of checkout, order and returns, at one address, until Ctrl-C."""
+    import uvicorn
+
+    from services.doors import front_doors
+    from services.settings import ServiceSettings
+
     settings = ServiceSettings(database=required_database(database))
     if not open_:
         refuse_others(host, OPEN_DOORS)
@@ -103,6 +120,9 @@ def check(database: Database = None) -> None:
 
     Exit codes: 0 all adds up, 1 it does not, 2 the books cannot be read.
     """
+    from services.checks import contradictions
+    from services.settings import ServiceSettings
+
     found = run(contradictions(ServiceSettings(database=required_database(database))))
     for sentence in found[:SHOWN]:
         console.print(f"[red]✗[/] {escape(sentence)}")
@@ -116,6 +136,9 @@ def check(database: Database = None) -> None:
 @app.command()
 def tables(database: Database = None) -> None:
     """Make the tables of every service, where they are not there yet."""
+    from services.settings import SERVICES, ServiceSettings
+    from services.tables import create_tables
+
     settings = ServiceSettings(database=required_database(database))
 
     async def make() -> None:
@@ -126,8 +149,8 @@ def tables(database: Database = None) -> None:
     console.print(f"[green]✓[/] The tables of {len(SERVICES)} services are there.")
 
 
-def service_of(name: str) -> Service:
-    for service in CONSUMERS:
+def service_of(name: str) -> "Service":
+    for service in NAMES:
         if service == name:
             return service
-    raise ConfigurationError(f"{name!r} is no service that runs by itself: choose from {', '.join(CONSUMERS)}.")
+    raise ConfigurationError(f"{name!r} is no service that runs by itself: choose from {', '.join(NAMES)}.")

@@ -1,27 +1,24 @@
 """`surefoot up`: the whole platform on this machine, on an embedded database that is kept, until Ctrl-C."""
 
-import asyncio
 import signal
 from collections.abc import Iterable, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.console import Console
 
-from services.buyers.buyers import Buyers
-from services.buyers.wishes import stock
-from services.children import Child
-from services.local_payments import local_payments
-from services.local_token import local_token
-from services.platform import Platform
 from surefoot.commands.listening import listening
 from surefoot.commands.running import run
-from surefoot.database.connection import connect
-from surefoot.database.embedded import EmbeddedPostgres
 from surefoot.errors import ConfigurationError, SurefootError
+
+if TYPE_CHECKING:
+    from asyncio import Event
+
+    from services.children import Child
+    from services.platform import Platform
 
 console = Console(highlight=False, soft_wrap=True)
 RESTART_PAUSE_S = 1.0
@@ -85,6 +82,8 @@ def up(
 
 
 def _run(directory: Path, relays: int, ports: Mapping[str, Port]) -> None:
+    from surefoot.database.embedded import EmbeddedPostgres
+
     server = EmbeddedPostgres(directory.resolve() / "postgres", options={"max_connections": "300"})
     url = server.start()
     try:
@@ -95,6 +94,12 @@ def _run(directory: Path, relays: int, ports: Mapping[str, Port]) -> None:
 
 
 async def _serve(url: str, directory: Path, relays: int, ports: Mapping[str, Port]) -> None:
+    import asyncio
+
+    from services.local_payments import local_payments
+    from services.local_token import local_token
+    from services.platform import Platform
+
     stopping = asyncio.Event()
     for one in (signal.SIGINT, signal.SIGTERM):
         asyncio.get_running_loop().add_signal_handler(one, stopping.set)
@@ -122,8 +127,12 @@ async def _serve(url: str, directory: Path, relays: int, ports: Mapping[str, Por
         await platform.stop_all()  # also if one of them could not be started
 
 
-async def _open_shop(platform: Platform) -> None:
+async def _open_shop(platform: "Platform") -> None:
     """Fill the shelves, the first time."""
+    from services.buyers.buyers import Buyers
+    from services.buyers.wishes import stock
+    from surefoot.database.connection import connect
+
     connection = await connect(platform.settings.database_of("warehouse"), name="surefoot up")
     is_empty = await connection.fetchval("SELECT NOT EXISTS (SELECT FROM warehouse.stock)")
     await connection.close()
@@ -153,8 +162,10 @@ def _say(url: str, directory: Path, kept: Kept, ports: Mapping[str, Port]) -> No
     console.print("  surefoot outbox list\n  surefoot services check", markup=False)
 
 
-async def _keep_running(platform: Platform, name: str, port: Port | None, stopping: asyncio.Event) -> None:
-    """Run it; start it again if it ends by itself, unless somebody else has its port by now."""
+async def _keep_running(platform: "Platform", name: str, port: Port | None, stopping: "Event") -> None:
+    """Run it; start it again if it ends by itself, unless another process has its port by now."""
+    import asyncio
+
     waiting = asyncio.create_task(stopping.wait())
     while not stopping.is_set():
         _refuse_taken([] if port is None else [port])
@@ -168,7 +179,7 @@ async def _keep_running(platform: Platform, name: str, port: Port | None, stoppi
             await asyncio.wait({waiting}, timeout=RESTART_PAUSE_S)
 
 
-async def _start(platform: Platform, name: str) -> Child:
+async def _start(platform: "Platform", name: str) -> "Child":
     try:
         return await platform.start(name)
     except OSError as error:

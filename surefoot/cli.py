@@ -1,7 +1,10 @@
 """The one command, `surefoot`. Its own subcommands are in `surefoot.commands`; the rooms bring theirs as entry points.
 
-Whatever goes wrong on purpose is printed as one sentence, without a traceback. Exit codes: 0 well, 1 a check found
-something, 2 it could not be done, 130 interrupted.
+Every command module is loaded to print the help. So at import it loads only typer, rich and what its signatures need;
+each function imports what it runs. tests/integration/test_startup.py checks that.
+
+Every error that Surefoot raises on purpose is printed as one sentence, without a traceback. Exit codes: 0 well, 1 a
+check found something, 2 it could not be done, 130 interrupted.
 """
 
 import os
@@ -10,9 +13,6 @@ from importlib.metadata import EntryPoint, entry_points
 from typing import cast
 
 import typer
-from pydantic import ValidationError
-from pydantic_settings import BaseSettings
-from rich.console import Console
 
 from surefoot.errors import SurefootError
 
@@ -30,7 +30,7 @@ EXIT_INTERRUPTED = 130
 
 
 def build(wanted: str | None = None) -> typer.Typer:
-    """The command with all its subcommands, or with the one that is wanted: loading all of them takes twice as long."""
+    """The command with all its subcommands, or with the one that is wanted: it takes less long to load."""
     app = typer.Typer(
         name="surefoot",
         no_args_is_help=True,
@@ -61,7 +61,7 @@ def main() -> None:
             raise
         _say(str(ours))
         sys.exit(EXIT_FAILED)
-    except ValidationError as error:
+    except ValueError as error:  # pydantic's ValidationError is one
         sentence = _settings_sentence(error)
         if sentence is None:
             raise
@@ -71,7 +71,7 @@ def main() -> None:
         _say("Interrupted.")
         sys.exit(EXIT_INTERRUPTED)
     except BrokenPipeError:
-        # Somebody piped us into `head`: not an error. Keep the interpreter from complaining when it flushes at exit.
+        # The output is piped into `head`: not an error. Keep the interpreter from complaining when it flushes at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
@@ -83,11 +83,18 @@ def _ours(error: Exception) -> SurefootError | None:
 
 
 def _say(sentence: str) -> None:
+    from rich.console import Console
+
     Console(stderr=True, highlight=False, soft_wrap=True).print(sentence, markup=False, style="red")
 
 
-def _settings_sentence(error: ValidationError) -> str | None:
+def _settings_sentence(error: ValueError) -> str | None:
     """pydantic's report on settings from the environment, by the names they have there; None if it is about others."""
+    from pydantic import ValidationError
+    from pydantic_settings import BaseSettings
+
+    if not isinstance(error, ValidationError):
+        return None
     settings = next((found for found in BaseSettings.__subclasses__() if found.__name__ == error.title), None)
     if settings is None:
         return None

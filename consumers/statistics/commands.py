@@ -7,20 +7,19 @@ import tempfile
 from collections.abc import Sequence
 from datetime import timedelta
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
-import structlog
 import typer
 
-from consumers.statistics.counting import KEPT
+from consumers.statistics import KEPT
 from surefoot.commands.loading import load_catalogue
 from surefoot.commands.options import Catalogues, LogFormatOption
 from surefoot.commands.running import run, serve
 from surefoot.errors import ConfigurationError
-from surefoot.log.kafka_settings import KafkaSettings
 from surefoot.telemetry.logging import set_up_logging
 
-log = structlog.get_logger("surefoot.statistics")
+if TYPE_CHECKING:
+    from surefoot.log.kafka_settings import KafkaSettings
 
 _MINUTES = int(KEPT.total_seconds() // 60)
 
@@ -65,6 +64,8 @@ def statistics(
     /statistics/health. It only counts: it needs no database, changes nothing, and may be stopped at any time. Needs
     Kafka and the extra surefoot[faust].
     """
+    from surefoot.log.kafka_settings import KafkaSettings
+
     set_up_logging(log_format)
     if importlib.util.find_spec("faust") is None:
         raise ConfigurationError("The statistics run on Faust, which is not installed here: install surefoot[faust].")
@@ -83,12 +84,14 @@ def statistics(
 
 
 async def _statistics(
-    settings: KafkaSettings, group: str, topics: Sequence[str], history: timedelta, place: tuple[str, int, Path]
+    settings: "KafkaSettings", group: str, topics: Sequence[str], history: timedelta, place: tuple[str, int, Path]
 ) -> None:
-    # Here, because Faust may not be installed, and takes a second to import.
+    import structlog
+
     from consumers.statistics.starting_point import go_back
     from consumers.statistics.worker import Place, StatisticsWorker
 
+    log = structlog.get_logger("surefoot.statistics")
     _let_faust_speak()
     start = await go_back(settings, group, topics, history)
     where = Place(*place)
@@ -111,7 +114,9 @@ class _AsOurs(logging.Handler):
     """What Faust logs, as log lines of ours."""
 
     def emit(self, record: logging.LogRecord) -> None:
-        log.error("Faust reports an error", said=record.getMessage())
+        import structlog
+
+        structlog.get_logger("surefoot.statistics").error("Faust reports an error", said=record.getMessage())
 
 
 def _let_faust_speak() -> None:

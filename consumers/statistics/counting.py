@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from datetime import timedelta
 from typing import Literal, NamedTuple
 
+from consumers.statistics import KEPT
 from surefoot.events import decode
 from surefoot.events.topics import DEAD_LETTER_SUFFIX
 
@@ -15,7 +16,6 @@ View = Literal["events", "dead-letters", "dead-letter-reasons", "sagas"]
 """A question people ask, and the end of the path that answers it."""
 
 MINUTE = timedelta(minutes=1)
-KEPT = timedelta(minutes=60)
 
 NOT_AN_EVENT = "not_an_event"
 NO_REASON = "no_reason"

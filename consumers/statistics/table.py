@@ -10,8 +10,9 @@ from typing import Any, cast
 
 import faust
 
+from consumers.statistics import KEPT
 from consumers.statistics.answers import Window
-from consumers.statistics.counting import KEPT, MINUTE, Counted, View, add
+from consumers.statistics.counting import MINUTE, Counted, View, add
 
 _PARTITION = 0
 """Faust keeps what is to expire by partition. There is but one worker of a group, so one is enough."""

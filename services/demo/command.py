@@ -1,67 +1,21 @@
 """`surefoot demo`: the main job, on this machine alone, in four acts and about three minutes.
 
-First act: services commit rows with events, relays publish them, consumers act on them; a relay and a consumer are
-killed on the way, and one event cannot be handled. A reader prints what arrives. At the end Postgres's own commit order
-is compared with what lies in the log, and the effects are counted. Second act: sagas (`services.demo.sagas`). Third
-act: a bad deploy, and what an operator does about it (`services.demo.dead_letters`). Fourth act: a charge that is sent
-again and again (`services.demo.payments`).
+First act: events (`services.demo.events`). Second act: sagas (`services.demo.sagas`). Third act: a bad deploy, and what
+an operator does about it (`services.demo.dead_letters`). Fourth act: a charge that is sent again and again
+(`services.demo.payments`).
 """
 
-import asyncio
 import shutil
 import tempfile
-from collections.abc import Callable
-from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
 
 import typer
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
-from sqlalchemy.ext.asyncio import create_async_engine
 
-from schemas import catalogue
-from services import children
-from services.demo import dead_letters, letters_outcome, payments_outcome
-from services.demo import payments as pay
-from services.demo.outcome import Outcome
-from services.demo.sagas import play, show
-from services.demo.shop import Shop
-from services.demo.trouble import Trouble
-from services.demo.watch import Watch
-from surefoot.commands.event_log import event_log
 from surefoot.commands.running import run
-from surefoot.commands.tail import line_of
-from surefoot.commands.topics import declared
-from surefoot.database.connection import connect, sqlalchemy_url
-from surefoot.database.embedded import EmbeddedPostgres
-from surefoot.database.migrate import migrate
-from surefoot.database.schema import DEFAULT_SCHEMA
-from surefoot.errors import SurefootError
-from surefoot.log.port import EventLog, StoredRecord
-from surefoot.testing.checkers import check_all
 
 console = Console(highlight=False, soft_wrap=True)
-SHOW_EVERY = 150
-PATIENCE_S = 150
-EVENTS_PER_ORDER = 5
-DOMAINS = ("order", "payment", "warehouse", "shipping")
-DEAD_LETTERS = "order.events.dlq"
-WAREHOUSE = "services.demo.warehouse:warehouse"
-# Short leases, so that the audience need not wait for the take-over.
-ENVIRONMENT = {
-    "SUREFOOT_RELAY_LEASE": "PT3S",
-    "SUREFOOT_RELAY_HEARTBEAT": "PT0.5S",
-    "SUREFOOT_RELAY_LOCK_TIMEOUT": "PT1S",
-    "SUREFOOT_LOG_LEASE": "PT3S",
-}
-
-
-@dataclass(frozen=True, slots=True)
-class Size:
-    orders: int
-    relays: int
 
 
 def demo(
@@ -80,6 +34,8 @@ def demo(
     """Watch events flow, then sagas, then a bad deploy that is mended, then a charge that is sent again and again, on
     an embedded database: nothing is lost, doubled or out of order, money and stock add up, and every event is accounted
     for. Ends by itself; the exit code is 0 if all of it held."""
+    from surefoot.database.embedded import EmbeddedPostgres
+
     directory = Path(tempfile.mkdtemp(prefix="surefoot-demo-"))
     directory.chmod(0o755)  # Postgres will not run as root, and the user it runs as has to get in
     server = EmbeddedPostgres(directory, options={"track_commit_timestamp": "on", "max_connections": "300"})
@@ -87,7 +43,7 @@ def demo(
         console.print("Starting an embedded PostgreSQL and making the tables and topics …")
         url = server.start()
         console.rule("First act: events")
-        well = run(_run(url, directory, Size(orders, relays)))
+        well = run(_first_act(url, directory, orders, relays))
         if sagas:
             console.rule("Second act: sagas")
             well = run(_second_act(url, directory, sagas)) and well
@@ -103,122 +59,43 @@ def demo(
     raise typer.Exit(0 if well else 1)
 
 
+async def _first_act(url: str, directory: Path, orders: int, relays: int) -> bool:
+    from services.demo.events import Size, play
+
+    outcome = await play(url, directory, Size(orders, relays), console)
+    outcome.show(console)
+    return outcome.is_well
+
+
 async def _second_act(url: str, directory: Path, orders: int) -> bool:
+    from services.demo.sagas import play, show
+
     ended = await play(await _another_database(url, "sagas"), directory, orders, console)
     show(ended, console)
     return ended.is_well
 
 
 async def _third_act(url: str, directory: Path) -> bool:
+    from services.demo import dead_letters, letters_outcome
+
     ended = await dead_letters.play(await _another_database(url, "letters"), directory, console)
     letters_outcome.show(ended, console)
     return ended.is_well
 
 
 async def _fourth_act(url: str, directory: Path) -> bool:
-    ended = await pay.play(await _another_database(url, "payments"), directory, console)
+    from services.demo import payments, payments_outcome
+
+    ended = await payments.play(await _another_database(url, "payments"), directory, console)
     payments_outcome.show(ended, console)
     return ended.is_well
 
 
 async def _another_database(url: str, name: str) -> str:
     """An act has its own: nothing of the others is in its books."""
+    from surefoot.database.connection import connect
+
     connection = await connect(url, name="surefoot demo")
     await connection.execute(f"CREATE DATABASE {name}")
     await connection.close()
     return url.rpartition("/")[0] + f"/{name}"
-
-
-async def _run(url: str, directory: Path, size: Size) -> bool:
-    await migrate(url)
-    engine = create_async_engine(sqlalchemy_url(url), pool_size=16)
-    shop, trouble = Shop(engine), Trouble(engine, console)
-    await shop.open()
-    running: list[children.Child] = []
-    try:
-        async with event_log(None, url, DEFAULT_SCHEMA) as log:
-            await log.create(declared(catalogue))
-            running += [await _start(f"relay-{n}", url, directory, "relay") for n in range(1, size.relays + 1)]
-            running += [await _start(f"consumer-{n}", url, directory, "consume", WAREHOUSE) for n in (1, 2)]
-            watch = Watch(_shower())
-            topics = [topic.name for topic in catalogue.topics() if topic.name.partition(".")[0] in DOMAINS]
-            following = asyncio.create_task(watch.follow(log, [name for name in topics if not name.endswith(".dlq")]))
-            try:
-                async with asyncio.timeout(PATIENCE_S):
-                    async with asyncio.TaskGroup() as group:
-                        group.create_task(trouble.follow())
-                        group.create_task(_trade(shop, watch, running, size))
-                    await _until_all_is_done(shop, watch, log, following, size)
-            except TimeoutError:
-                console.print(f"[red]Not all of it was done within {PATIENCE_S} s.[/] The logs are gone with the demo.")
-            finally:
-                following.cancel()
-                with suppress(asyncio.CancelledError, BaseExceptionGroup):
-                    await following
-            committed = await shop.committed()
-            findings = check_all(committed, watch.seen)
-            set_aside, twice = await shop.set_aside()
-            letters = await _letters(log)
-    finally:
-        for child in running:
-            await child.stop()
-        await engine.dispose()
-    outcome = Outcome(shop.counts, watch, committed, findings, set_aside, twice, letters, size.orders)
-    outcome.show(console)
-    return outcome.is_well
-
-
-async def _start(name: str, url: str, directory: Path, *command: str) -> children.Child:
-    log = directory / f"{name}.log"
-    child = await children.start(name, *command, "--database", url, log=log, environment=ENVIRONMENT)
-    console.print(f"[bold green]{name}[/] started as process {child.pid}")
-    return child
-
-
-async def _trade(shop: Shop, watch: Watch, running: list[children.Child], size: Size) -> None:
-    """Take the orders; kill a relay when a third are done, and a consumer when two thirds are."""
-    trading = asyncio.gather(shop.trade(size.orders, clerks=12, pause_s=0.12), shop.trade_in_trouble())
-    to_kill = [(1 / 3, running[0], "its shards"), (2 / 3, running[-1], "its partitions")]
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
-    with Progress(*columns, console=console, transient=True) as progress:
-        taken = progress.add_task("orders taken", total=size.orders)
-        arrived = progress.add_task("events in the log", total=size.orders * EVENTS_PER_ORDER)
-        while not trading.done():
-            await asyncio.wait({trading}, timeout=0.2)
-            progress.update(taken, completed=shop.counts.orders)
-            progress.update(arrived, completed=len(watch.distinct))
-            if to_kill and shop.counts.orders >= to_kill[0][0] * size.orders:
-                _, victim, left = to_kill.pop(0)
-                victim.kill()
-                console.print(f"[bold red]{victim.name} killed[/] (SIGKILL); the others take over {left}")
-    await trading
-
-
-async def _until_all_is_done(
-    shop: Shop, watch: Watch, log: EventLog, following: asyncio.Task[None], size: Size
-) -> None:
-    """Every order set aside, every event in the log, the dead letter in its topic."""
-    while True:
-        if following.done():
-            following.result()
-            raise SurefootError("The reader ended before all events had arrived.")
-        set_aside, _ = await shop.set_aside()
-        if set_aside >= size.orders and len(watch.distinct) >= len(await shop.committed()) and await _letters(log):
-            return
-        await asyncio.sleep(0.1)
-
-
-async def _letters(log: EventLog) -> int:
-    return sum((await log.end_offsets(DEAD_LETTERS)).values())
-
-
-def _shower() -> Callable[[StoredRecord], None]:
-    count = 0
-
-    def show(record: StoredRecord) -> None:
-        nonlocal count
-        if count % SHOW_EVERY == 0:
-            console.print(f"  [dim]{record.topic}[/]  {line_of(record, catalogue)[: max(20, console.width - 24)]}")
-        count += 1
-
-    return show

@@ -5,23 +5,14 @@ import sys
 from typing import Annotated
 
 import typer
-import uvicorn
 
-from services.provider.app import Desk, create_app
 from services.provider.behaviour import LATE_MS, Shares
-from services.provider.ledger import Ledger
-from services.tables import create_tables
-from surefoot.commands.listening import url_of
 from surefoot.commands.options import required_database
-from surefoot.commands.running import run, serve
-from surefoot.database.connection import create_pool
+from surefoot.commands.running import run
 from surefoot.errors import ConfigurationError, SurefootError
-from surefoot.http.server import Server
 
 EXIT_FAILED = 2
 EXIT_INTERRUPTED = 130
-CONNECTIONS = 16
-GOODBYE_S = 2
 DEFAULT_PORT = 6070
 
 
@@ -61,52 +52,14 @@ def provider(
 
     Exit codes: 0 stopped, 2 it could not be started.
     """
+    from services.provider.server import serve_provider
+
     shares = Shares(decline, timeout_after_charge, late, error, late_ms)
     shares.rules()  # refused before anything is opened
     url = required_database(database)
     with _bound(host, port) as listener:
-        run(_serve(url, shares, listener))
+        run(serve_provider(url, shares, listener))
     typer.echo("The provider has stopped.")
-
-
-async def _serve(url: str, shares: Shares, listener: socket.socket) -> None:
-    await create_tables(url, "provider")
-    pool = await create_pool(url, name="surefoot provider", size=CONNECTIONS)
-    try:
-        ledger = Ledger(pool)
-        desk = Desk(ledger, await ledger.rules(), shares.rules())
-        await serve(_Service(desk, listener))
-    finally:
-        await pool.close()
-
-
-class _Server(Server):
-    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-        await super().startup(sockets)
-        for listener in sockets or []:
-            typer.echo(f"The provider is at {url_of(listener)} (Ctrl-C stops it)")
-        sys.stdout.flush()
-
-
-class _Service:
-    def __init__(self, desk: Desk, listener: socket.socket) -> None:
-        self._desk = desk
-        self._listener = listener
-        config = uvicorn.Config(
-            create_app(desk),
-            lifespan="off",
-            access_log=False,
-            log_config=None,
-            timeout_graceful_shutdown=GOODBYE_S,
-        )
-        self._server = _Server(config)
-
-    async def run(self) -> None:
-        await self._server.serve(sockets=[self._listener])
-
-    def stop(self) -> None:
-        self._desk.stopping.set()
-        self._server.should_exit = True
 
 
 def _bound(host: str, port: int) -> socket.socket:

@@ -3,14 +3,18 @@
 import logging
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING
 
 from surefoot.commands.options import required_database
-from surefoot.log import EventLog, open_log
-from surefoot.log.kafka_settings import KafkaSettings
+
+if TYPE_CHECKING:
+    from surefoot.log import EventLog
 
 
 @asynccontextmanager
-async def event_log(kafka: str | None, database: str | None, schema: str) -> AsyncIterator[EventLog]:
+async def event_log(kafka: str | None, database: str | None, schema: str) -> AsyncIterator["EventLog"]:
+    from surefoot.log import KafkaSettings, open_log
+
     if kafka:
         # aiokafka logs every failed connection by itself; the command says it once, in a sentence.
         logging.getLogger("aiokafka").setLevel(logging.CRITICAL)

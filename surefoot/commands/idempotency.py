@@ -6,29 +6,20 @@ It reads, and changes nothing. Exit codes: 0 well, 1 the history is not whole, 2
 import re
 from collections.abc import Awaitable, Callable
 from dataclasses import asdict
-from typing import Annotated, TypeVar
+from typing import TYPE_CHECKING, Annotated, TypeVar
 
 import typer
 
-from surefoot.commands.idempotency_shown import (
-    as_json,
-    aside,
-    console,
-    json_of,
-    print_line,
-    print_shown,
-    print_verified,
-)
 from surefoot.commands.operating import operate
 from surefoot.commands.options import Database, Schema, required_database
 from surefoot.commands.running import run
 from surefoot.database.schema import DEFAULT_SCHEMA
 from surefoot.errors import ConfigurationError
-from surefoot.idempotency.fingerprint import key_hash
-from surefoot.idempotency.key import KeyProblem, read_key
-from surefoot.idempotency.looking import STATES, KeyLine, Looking, Shown
-from surefoot.idempotency.settings import IdempotencySettings
-from surefoot.idempotency.store import Store, Verified
+
+if TYPE_CHECKING:
+    from surefoot.idempotency.looking import KeyLine, Looking, Shown
+    from surefoot.idempotency.store import Verified
+    from surefoot.idempotency.values import State
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -37,6 +28,8 @@ app = typer.Typer(
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON, for programs.")]
 Limit = Annotated[int, typer.Option(min=1, max=10_000, help="Most lines to show.")]
 T = TypeVar("T")
+STATES: "tuple[State, ...]" = ("IN_FLIGHT", "COMPLETED", "FAILED_RETRY", "FAILED_TERMINAL", "EXPIRED")
+"""All that there are, written down again: where they are declared takes long to load."""
 _HASH = re.compile(r"[0-9a-fA-F]{64}", re.ASCII)
 _HEAD = re.compile(r"([1-9][0-9]{0,17}):([0-9a-fA-F]{64})", re.ASCII)
 
@@ -58,9 +51,11 @@ def show(
     schema: Schema = DEFAULT_SCHEMA,
 ) -> None:
     """Show one key: how far its request has got, what was minted, its calls of the provider, and what has happened."""
+    from surefoot.commands.idempotency_shown import as_json, json_of, print_shown
+
     wanted = _hash(key, tenant)
 
-    async def work(looking: Looking) -> Shown | None:
+    async def work(looking: "Looking") -> "Shown | None":
         return await looking.show(wanted, answer=answer)
 
     found = run(_with(database, schema, work))
@@ -95,7 +90,7 @@ def list_(
     if wanted is not None and wanted not in STATES:
         raise ConfigurationError(f"{state!r} is not a state. Choose one of {', '.join(STATES)}.")
 
-    async def work(looking: Looking) -> list[KeyLine]:
+    async def work(looking: "Looking") -> "list[KeyLine]":
         return await looking.keys(tenant=tenant, state=wanted, route=route, limit=limit)
 
     narrowed = any(option is not None for option in (tenant, state, route))
@@ -106,7 +101,7 @@ def list_(
 def stuck(limit: Limit = 50, json: AsJson = False, database: Database = None, schema: Schema = DEFAULT_SCHEMA) -> None:
     """List requests that nobody has finished in time, and those whose outcome nobody knows; oldest first."""
 
-    async def work(looking: Looking) -> list[KeyLine]:
+    async def work(looking: "Looking") -> "list[KeyLine]":
         return await looking.stuck(limit=limit)
 
     _print(run(_with(database, schema, work)), limit, json, "Nothing is stuck.")
@@ -131,6 +126,8 @@ def verify(
 
     Lines past their retention (SUREFOOT_IDEMPOTENCY_KEEP_HISTORY) may be gone; their seals have to be there.
     """
+    from surefoot.commands.idempotency_shown import as_json, print_verified
+
     wanted = None if head is None else _head(head)
     verified = run(_verified(required_database(database), schema, wanted))
     if json:
@@ -141,7 +138,11 @@ def verify(
         raise typer.Exit(1)
 
 
-async def _verified(url: str, schema: str, head: tuple[int, str] | None) -> Verified:
+async def _verified(url: str, schema: str, head: tuple[int, str] | None) -> "Verified":
+    from surefoot.commands.idempotency_shown import aside
+    from surefoot.idempotency.settings import IdempotencySettings
+    from surefoot.idempotency.store import Store
+
     store = Store(url, IdempotencySettings(), schema=schema, pool_size=1)
     try:
         with aside.status("Looking through the history…"):
@@ -150,7 +151,9 @@ async def _verified(url: str, schema: str, head: tuple[int, str] | None) -> Veri
         await store.close()
 
 
-def _print(lines: list[KeyLine], limit: int, json: bool, none: str) -> None:
+def _print(lines: "list[KeyLine]", limit: int, json: bool, none: str) -> None:
+    from surefoot.commands.idempotency_shown import as_json, console, print_line
+
     if json:
         as_json([asdict(line) for line in lines])
         return
@@ -173,6 +176,9 @@ def _head(text: str) -> tuple[int, str]:
 
 
 def _hash(key: str, tenant: str | None) -> bytes:
+    from surefoot.idempotency.fingerprint import key_hash
+    from surefoot.idempotency.key import KeyProblem, read_key
+
     if tenant is None:
         if _HASH.fullmatch(key):
             return bytes.fromhex(key)
@@ -187,5 +193,7 @@ def _hash(key: str, tenant: str | None) -> bytes:
     return key_hash(tenant, found)
 
 
-async def _with(database: str | None, schema: str, work: Callable[[Looking], Awaitable[T]]) -> T:
+async def _with(database: str | None, schema: str, work: "Callable[[Looking], Awaitable[T]]") -> T:
+    from surefoot.idempotency.looking import Looking
+
     return await operate(Looking, work, database=database, schema=schema, name="surefoot idempotency")

@@ -14,10 +14,13 @@ from functools import reduce
 from importlib.machinery import PathFinder
 from importlib.metadata import entry_points
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import surefoot
 from surefoot.errors import ConfigurationError
-from surefoot.events import Catalogue
+
+if TYPE_CHECKING:
+    from surefoot.events import Catalogue
 
 ROOMS = ("console", "orchestrator", "dlq", "services", "consumers", "outbox_publisher", "schemas")
 CATALOGUES = "surefoot.catalogues"
@@ -46,8 +49,10 @@ def load(reference: str) -> object:
         ) from None
 
 
-def load_catalogue(references: Sequence[str]) -> Catalogue:
+def load_catalogue(references: Sequence[str]) -> "Catalogue":
     """The catalogues that are named, as one; without names, those that installed packages offer."""
+    from surefoot.events import Catalogue
+
     names = list(references) or [each.value for each in sorted(entry_points(group=CATALOGUES), key=lambda e: e.name)]
     if not names:
         raise ConfigurationError(
@@ -63,7 +68,9 @@ def load_catalogue(references: Sequence[str]) -> Catalogue:
     return together
 
 
-def _catalogue(name: str) -> Catalogue:
+def _catalogue(name: str) -> "Catalogue":
+    from surefoot.events import Catalogue
+
     found = load(name)
     if not isinstance(found, Catalogue):
         raise ConfigurationError(

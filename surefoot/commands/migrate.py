@@ -8,9 +8,7 @@ from rich.markup import escape
 
 from surefoot.commands.options import Database, Schema, required_database
 from surefoot.commands.running import run
-from surefoot.database import migrate as migrations
-from surefoot.database.connection import shown_url
-from surefoot.database.schema import DEFAULT_SCHEMA
+from surefoot.database.schema import DEFAULT_SCHEMA, DEFAULT_SHARDS
 
 console = Console(highlight=False, soft_wrap=True)
 
@@ -20,9 +18,12 @@ def migrate(
     schema: Schema = DEFAULT_SCHEMA,
     shards: Annotated[
         int, typer.Option(help="Outbox shards, the most relays that can share the work. Counts the first time only.")
-    ] = migrations.DEFAULT_SHARDS,
+    ] = DEFAULT_SHARDS,
 ) -> None:
     """Make or update Surefoot's tables, in a schema of their own. Safe to run again, also from several places."""
+    from surefoot.database.connection import shown_url
+    from surefoot.database.migrate import migrate as migrate_tables
+
     url = required_database(database)
-    version = run(migrations.migrate(url, schema=schema, shards=shards))
+    version = run(migrate_tables(url, schema=schema, shards=shards))
     console.print(f"The schema [bold]{schema}[/] at {escape(shown_url(url))} is at version {version}.")

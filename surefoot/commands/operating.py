@@ -6,18 +6,20 @@ A database that is away, refuses or has no tables is answered with a sentence; t
 import getpass
 from collections.abc import Awaitable, Callable
 from datetime import UTC, datetime
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from surefoot.commands.options import required_database
-from surefoot.database.connection import Connection, close_quietly, connect, explain, is_database_error
 from surefoot.errors import ConfigurationError
+
+if TYPE_CHECKING:
+    from surefoot.database.connection import Connection
 
 T = TypeVar("T")
 Verbs = TypeVar("Verbs")
 
 
 async def operate(
-    verbs: Callable[[Connection, str], Verbs],
+    verbs: "Callable[[Connection, str], Verbs]",
     work: Callable[[Verbs], Awaitable[T]],
     *,
     database: str | None,
@@ -25,6 +27,8 @@ async def operate(
     name: str,
 ) -> T:
     """Do `work` with the verbs, made for a connection and a schema; `name` shows up in pg_stat_activity."""
+    from surefoot.database.connection import close_quietly, connect, explain, is_database_error
+
     url = required_database(database)
     connection = await connect(url, name=name)
     try:

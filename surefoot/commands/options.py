@@ -5,7 +5,6 @@ from urllib.parse import urlsplit
 
 import typer
 
-from surefoot.database.connection import plain_url, shown_url
 from surefoot.errors import ConfigurationError
 from surefoot.telemetry.logging import LogFormat
 
@@ -58,6 +57,8 @@ def required_database(url: str | None) -> str:
 
 def _check_port(url: str) -> None:
     """The drivers answer a port that is no number with an error of Python's own, which may quote the password."""
+    from surefoot.database.connection import plain_url, shown_url
+
     try:
         _ = urlsplit(plain_url(url)).port
     except ValueError:

@@ -4,9 +4,7 @@ import gc
 from typing import Annotated
 
 import typer
-from prometheus_client import start_http_server
 
-from surefoot.database.connection import shown_url
 from surefoot.errors import ConfigurationError, SchemaOutdated
 
 MetricsPort = Annotated[
@@ -23,7 +21,8 @@ def collect_rarely() -> None:
 
 
 async def check_version(url: str, schema: str) -> None:
-    from surefoot.database.migrate import current_version, newest_version  # alembic takes its time to load
+    from surefoot.database.connection import shown_url
+    from surefoot.database.version import current_version, newest_version
 
     version = await current_version(url, schema=schema)
     if version != newest_version():
@@ -34,6 +33,8 @@ async def check_version(url: str, schema: str) -> None:
 
 
 def serve_metrics(port: int) -> None:
+    from prometheus_client import start_http_server
+
     try:
         start_http_server(port)
     except OSError as error:

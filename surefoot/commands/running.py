@@ -1,10 +1,12 @@
 """Running a coroutine from a command, on uvloop, ended cleanly by Ctrl-C or a TERM signal."""
 
-import asyncio
 import signal
 import sys
 from collections.abc import Coroutine
-from typing import Any, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+
+if TYPE_CHECKING:
+    from asyncio import AbstractEventLoop
 
 T = TypeVar("T")
 
@@ -17,6 +19,8 @@ class Service(Protocol):
 
 def run(work: Coroutine[Any, Any, T]) -> T:
     if sys.platform == "win32":
+        import asyncio
+
         return asyncio.run(work)
     import uvloop
 
@@ -26,13 +30,15 @@ def run(work: Coroutine[Any, Any, T]) -> T:
 
 async def serve(service: Service) -> None:
     """Run a service until it ends or a signal asks it to stop; a second signal ends it at once."""
-    loop = asyncio.get_running_loop()
+    from asyncio import get_running_loop
+
+    loop = get_running_loop()
     for number in (signal.SIGINT, signal.SIGTERM):
         loop.add_signal_handler(number, _stop, service, loop)
     await service.run()
 
 
-def _stop(service: Service, loop: asyncio.AbstractEventLoop) -> None:
+def _stop(service: Service, loop: "AbstractEventLoop") -> None:
     service.stop()
     for number in (signal.SIGINT, signal.SIGTERM):
         loop.remove_signal_handler(number)

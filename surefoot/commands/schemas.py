@@ -6,15 +6,16 @@ runs before every merge, and `export` does not overwrite them with a breaking ch
 
 import json
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from surefoot.commands.loading import load_catalogue
 from surefoot.commands.options import Catalogues
 from surefoot.errors import ConfigurationError
-from surefoot.events import json_schema
-from surefoot.events.compatibility import Change, compare_sets
+
+if TYPE_CHECKING:
+    from surefoot.events.compatibility import Change
 
 app = typer.Typer(
     no_args_is_help=True, help="Export the contracts as JSON Schemas, and check them for breaking changes."
@@ -33,6 +34,8 @@ def export(
     ] = False,
 ) -> None:
     """Write one JSON Schema per event type and version."""
+    from surefoot.events import json_schema
+
     declared = json_schema.export(load_catalogue(catalogue or []))
     exported = _read(directory)
     breaking = _breaking(exported, declared)
@@ -54,6 +57,8 @@ def export(
 @app.command()
 def check(catalogue: Catalogues = None, directory: Directory = DEFAULT_DIRECTORY) -> None:
     """Compare the declared contracts with the exported. Exit code 1 if a change breaks readers or is not exported."""
+    from surefoot.events import json_schema
+
     declared = json_schema.export(load_catalogue(catalogue or []))
     breaking = _breaking(_read(directory), declared)
     if breaking:
@@ -84,15 +89,19 @@ def _read(directory: Path) -> dict[str, dict[str, Any]]:
     return documents
 
 
-def _breaking(old: dict[str, dict[str, Any]], new: dict[str, dict[str, Any]]) -> list[Change]:
+def _breaking(old: dict[str, dict[str, Any]], new: dict[str, dict[str, Any]]) -> "list[Change]":
+    from surefoot.events.compatibility import compare_sets
+
     return [change for change in compare_sets(old, new) if change.breaking]
 
 
-def _list(changes: list[Change]) -> None:
+def _list(changes: "list[Change]") -> None:
     for change in changes:
         typer.echo(f"✗ {change.path}: {change.sentence}")
 
 
 def _is_current(path: Path, document: dict[str, Any]) -> bool:
+    from surefoot.events import json_schema
+
     # Bytes, so that an editor's line endings count as a difference too.
     return path.is_file() and path.read_bytes() == json_schema.render(document).encode("utf-8")

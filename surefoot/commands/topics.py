@@ -1,6 +1,7 @@
 """`surefoot topics create|check`: the topics of the catalogue, in the log."""
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 import typer
 from rich.console import Console
@@ -10,18 +11,21 @@ from surefoot.commands.event_log import event_log
 from surefoot.commands.loading import load_catalogue
 from surefoot.commands.options import Catalogues, Database, Kafka, Schema
 from surefoot.commands.running import run
-from surefoot.consumer.contracts import platform
 from surefoot.database.schema import DEFAULT_SCHEMA
-from surefoot.events import Catalogue
-from surefoot.log.port import EventLog, TopicSpec
-from surefoot.log.topic_check import compare
+
+if TYPE_CHECKING:
+    from surefoot.events import Catalogue
+    from surefoot.log.port import EventLog, TopicSpec
 
 app = typer.Typer(no_args_is_help=True, help="Create the topics that the catalogue declares, and check them.")
 console = Console(highlight=False, soft_wrap=True)
 
 
-def declared(catalogue: Catalogue) -> list[TopicSpec]:
+def declared(catalogue: "Catalogue") -> "list[TopicSpec]":
     """The catalogue's topics, and those on which the platform itself answers: every consumer may need them."""
+    from surefoot.consumer.contracts import platform
+    from surefoot.log.port import TopicSpec
+
     topics = {topic.name: topic for topic in (*catalogue.topics(), *platform.topics())}
     return [
         TopicSpec(topic.name, topic.partitions, topic.retention, topic.max_record_bytes) for topic in topics.values()
@@ -62,7 +66,9 @@ def check(
     _finish(run(work()), len(wanted))
 
 
-async def _problems(log: EventLog, wanted: Sequence[TopicSpec]) -> list[str]:
+async def _problems(log: "EventLog", wanted: "Sequence[TopicSpec]") -> list[str]:
+    from surefoot.log.topic_check import compare
+
     found = await log.describe([spec.name for spec in wanted])
     return [problem for spec in wanted for problem in compare(spec, found.get(spec.name))]
 

@@ -7,18 +7,15 @@ from importlib.resources import files
 
 from alembic import command
 from alembic.config import Config
-from alembic.runtime.migration import MigrationContext
-from alembic.script import ScriptDirectory
 from sqlalchemy import Connection, text
 from sqlalchemy.exc import DBAPIError
 from sqlalchemy.ext.asyncio import create_async_engine
 
 from surefoot.database.connection import explain, sqlalchemy_url
-from surefoot.database.schema import DEFAULT_SCHEMA, checked_schema
+from surefoot.database.schema import DEFAULT_SCHEMA, DEFAULT_SHARDS, checked_schema
+from surefoot.database.version import newest_version
 from surefoot.errors import ConfigurationError
 
-VERSION_TABLE = "schema_version"
-DEFAULT_SHARDS = 8
 _LOCK = 1937076839  # one migration at a time, whoever starts it
 
 
@@ -39,24 +36,6 @@ async def migrate(url: str, *, schema: str = DEFAULT_SCHEMA, shards: int = DEFAU
         await engine.dispose()
 
 
-async def current_version(url: str, *, schema: str = DEFAULT_SCHEMA) -> str | None:
-    """The version the database is at; None if it was never migrated."""
-    engine = create_async_engine(sqlalchemy_url(url))
-    try:
-        async with engine.connect() as connection:
-            return await connection.run_sync(_current, checked_schema(schema))
-    except (DBAPIError, OSError) as error:
-        raise explain(_cause(error), url) from error
-    finally:
-        await engine.dispose()
-
-
-def newest_version() -> str:
-    head = ScriptDirectory.from_config(_config()).get_current_head()
-    assert head is not None  # the package ships its migrations
-    return head
-
-
 def _config() -> Config:
     config = Config()
     config.set_main_option("script_location", str(files("surefoot.database") / "migrations"))
@@ -71,11 +50,6 @@ def _upgrade(connection: Connection, schema: str, shards: int) -> str:
     config.attributes.update(connection=connection, schema=schema, shards=shards)
     command.upgrade(config, "head")
     return newest_version()
-
-
-def _current(connection: Connection, schema: str) -> str | None:
-    options = {"version_table": VERSION_TABLE, "version_table_schema": schema}
-    return MigrationContext.configure(connection, opts=options).get_current_revision()
 
 
 def _cause(error: BaseException) -> BaseException:

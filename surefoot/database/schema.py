@@ -1,10 +1,11 @@
-"""The Postgres schema our tables live in, beside a user's own. `surefoot` unless a user says otherwise."""
+"""The Postgres schema that Surefoot's tables are in, beside your own, and how many shards its outbox gets."""
 
 import re
 
 from surefoot.errors import ConfigurationError
 
 DEFAULT_SCHEMA = "surefoot"
+DEFAULT_SHARDS = 8
 _NAME = re.compile(r"^[a-z_][a-z0-9_]{0,62}$")
 
 

@@ -8,13 +8,11 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from datetime import datetime
-from typing import Any, TypeVar, get_args
+from typing import Any, TypeVar
 
 from surefoot.database.connection import Connection, Row
 from surefoot.database.schema import checked_schema
-from surefoot.idempotency.values import State
 
-STATES: tuple[str, ...] = get_args(State)
 HISTORY_SHOWN = 1000
 T = TypeVar("T")
 

@@ -4,13 +4,13 @@ import logging
 import sys
 from typing import Literal
 
-import structlog
-
 LogFormat = Literal["text", "json"]
 
 
 def set_up_logging(log_format: LogFormat = "text", *, level: int = logging.INFO) -> None:
     """Send our log lines to standard error, so that a command's output can be piped."""
+    import structlog  # here, because every command imports this module for its options
+
     renderer: structlog.types.Processor
     if log_format == "json":
         renderer = structlog.processors.JSONRenderer()

@@ -4,8 +4,9 @@ import asyncpg
 from sqlalchemy.ext.asyncio import create_async_engine
 
 from surefoot.database.connection import sqlalchemy_url
-from surefoot.database.migrate import current_version, migrate, newest_version
+from surefoot.database.migrate import migrate
 from surefoot.database.tables import metadata
+from surefoot.database.version import current_version, newest_version
 
 CATALOGUE = {
     "columns": """

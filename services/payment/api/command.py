@@ -3,23 +3,21 @@
 import socket
 import sys
 from dataclasses import dataclass
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
-import structlog
 import typer
 
-from services.settings import ServiceSettings
-from services.tables import create_tables
 from surefoot.commands import running
 from surefoot.commands.listening import listening, url_of
 from surefoot.commands.options import Database, LogFormatOption, required_database
 from surefoot.commands.processes import MetricsPort, check_version, serve_metrics
-from surefoot.database.connection import shown_url
 from surefoot.database.schema import DEFAULT_SCHEMA
 from surefoot.errors import ConfigurationError
 from surefoot.telemetry.logging import set_up_logging
 
-log = structlog.get_logger("surefoot.payments_api")
+if TYPE_CHECKING:
+    from services.settings import ServiceSettings
+
 DEFAULT_PORT = 8070
 
 
@@ -41,6 +39,8 @@ def payments(
     SUREFOOT_IDEMPOTENCY_SECRETS, where the provider is in SUREFOOT_PAYMENT_PROVIDER_URL. Webhooks are taken if
     SUREFOOT_PAYMENT_WEBHOOK_SECRETS is set. Start as many as you like; each goes on with what another one left behind.
     """
+    from services.settings import ServiceSettings
+
     set_up_logging(log_format)
     settings = ServiceSettings(database=required_database(database))
     if metrics_port is not None:
@@ -60,18 +60,21 @@ class Served:
     is_open: bool
 
 
-async def _serve(settings: ServiceSettings, at: Served) -> None:
-    # FastAPI takes its time to load; the other commands go without.
+async def _serve(settings: "ServiceSettings", at: Served) -> None:
+    import structlog
+
     from services.payment.api.access import access_of
     from services.payment.api.app import Parts
     from services.payment.api.serving import PaymentsService
     from services.payment.api.settings import ApiSettings
     from services.payment.http_gateway import HttpGateway
     from services.payment.webhook_settings import WebhookSettings
+    from surefoot.database.connection import shown_url
     from surefoot.idempotency import IdempotencySettings, Store
     from surefoot.idempotency.store.encryption import Encryption
     from surefoot.telemetry.alerts import Alerts
 
+    log = structlog.get_logger("surefoot.payments_api")
     own, idempotency, webhooks = ApiSettings(), IdempotencySettings(), WebhookSettings()
     access = access_of(own, host=at.host, open_=at.is_open)
     Encryption(idempotency.secrets).require()
@@ -94,8 +97,10 @@ async def _serve(settings: ServiceSettings, at: Served) -> None:
         raise ConfigurationError("The payments API could not be started: the log above says why.")
 
 
-async def _prepared(settings: ServiceSettings) -> str:
+async def _prepared(settings: "ServiceSettings") -> str:
     """The database, with the tables in it."""
+    from services.tables import create_tables
+
     url = settings.database_of("payment")
     if settings.database_of("ledger") != url:
         raise ConfigurationError(

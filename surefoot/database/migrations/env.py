@@ -2,7 +2,7 @@
 
 from alembic import context
 
-from surefoot.database.migrate import VERSION_TABLE
+from surefoot.database.version import VERSION_TABLE
 
 connection = context.config.attributes["connection"]
 schema = context.config.attributes["schema"]

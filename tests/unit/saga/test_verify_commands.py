@@ -3,9 +3,10 @@
 import pytest
 from typer.testing import CliRunner, Result
 
-from surefoot.commands import saga_definitions
+from surefoot.commands import saga_definitions, saga_proofs
 from surefoot.commands.saga_definitions import app
 from surefoot.errors import ConfigurationError
+from surefoot.saga.verify import Limits
 from tests.unit.saga import planted_sagas
 
 wrong = planted_sagas.undo_missing()
@@ -59,10 +60,15 @@ def test_an_interrupted_proof_is_no_verdict(monkeypatch: pytest.MonkeyPatch) -> 
     def interrupted(*_: object, **__: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(saga_definitions, "explore", interrupted)
+    monkeypatch.setattr(saga_proofs, "explore", interrupted)
     ran = run("verify", f"{HERE}:right")
     assert ran.exit_code == 130
     assert ran.stdout == "one_step version 1: interrupted after 0 states. Nothing is proved.\n"
+
+
+def test_the_limits_that_the_command_offers_are_those_of_the_verifier() -> None:
+    offered = (saga_definitions.ATTEMPTS, saga_definitions.ACTIONS, saga_definitions.STATES)
+    assert offered == (Limits().attempts, Limits().actions, Limits().states)
 
 
 def test_a_diagram_is_printed_for_each_saga() -> None:
