@@ -2,17 +2,19 @@
 
 import json
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import typer
 
 from consumers.parked_shown import console, in_words
-from orchestrator.operators import Outcome
 from orchestrator.sentences import in_line, shown, what_it_does, where_it_stands
 from orchestrator.views import HistoryLine, ParkedLine, SagaLine, SagaView, StepLine
 from surefoot.consumer.dead_letter import printable
 from surefoot.saga.instance import ENDED
 from surefoot.saga.stimulus import Verb
+
+if TYPE_CHECKING:
+    from orchestrator.operators import Outcome
 
 _MAX_SHOWN = 2_000
 _MAX_RESULT = 200
@@ -68,7 +70,7 @@ def print_json(what: Mapping[str, Any] | Sequence[Any]) -> None:
     typer.echo(json.dumps(what, indent=2))
 
 
-def outcome_told(outcome: Outcome) -> str:
+def outcome_told(outcome: "Outcome") -> str:
     """What was done, as a sentence."""
     sent = f" On its way, as soon as a relay publishes it: {', '.join(outcome.sent)}." if outcome.sent else ""
     if outcome.after in ENDED:

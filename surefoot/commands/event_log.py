@@ -13,7 +13,8 @@ if TYPE_CHECKING:
 
 @asynccontextmanager
 async def event_log(kafka: str | None, database: str | None, schema: str) -> AsyncIterator["EventLog"]:
-    from surefoot.log import KafkaSettings, open_log
+    from surefoot.log.kafka_settings import KafkaSettings
+    from surefoot.log.opening import open_log
 
     if kafka:
         # aiokafka logs every failed connection by itself; the command says it once, in a sentence.

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 from types import TracebackType
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 import orjson
 
@@ -25,7 +25,9 @@ from surefoot.events.masking import personal_texts, without
 from surefoot.events.text import format_time, has_forbidden
 from surefoot.log.partitioner import key_hash
 from surefoot.log.port import StoredRecord
-from surefoot.outbox.entry import Entry
+
+if TYPE_CHECKING:
+    from surefoot.outbox.entry import Entry
 
 DEAD_LETTER_TYPE = "dlq.dead_letter"
 DeadReason = BadRecordReason | Literal["permanent", "out_of_attempts"]
@@ -107,8 +109,12 @@ def fingerprint(error_type: str, frame: str, consumer: str, event_type: str) -> 
     return hashlib.sha256(together.encode()).hexdigest()[:16]
 
 
-def letter(dead: Dead, *, letter_id: str, now: datetime, max_bytes: int) -> Entry:
+def letter(dead: Dead, *, letter_id: str, now: datetime, max_bytes: int) -> "Entry":
     """The outbox row of a dead letter."""
+    from surefoot.outbox.entry import (
+        Entry,  # with it comes SQLAlchemy, which commands that only show letters go without
+    )
+
     record = dead.record
     room = max_bytes - len(record.value or b"") - 2 * len(dead.key.encode()) - _RECORD_OVERHEAD
     headers = [*_event_headers(dead, letter_id, now), *_fitting(_diagnosis_headers(dead), room)]

@@ -1,8 +1,8 @@
-"""The event log: one small port, two adapters. `open_log` picks the adapter; nothing above knows which it got."""
+"""The event log: one small port, two adapters. `surefoot.log.opening` picks the adapter.
 
-from surefoot.log.kafka_settings import KafkaSettings
-from surefoot.log.log_settings import LogSettings
-from surefoot.log.opening import open_log
+Code that uses the port does not know which adapter it got, and does not load the settings of either.
+"""
+
 from surefoot.log.partitioner import key_hash, partition_of
 from surefoot.log.port import (
     Acknowledged,
@@ -19,8 +19,6 @@ from surefoot.log.port import (
 __all__ = [
     "Acknowledged",
     "EventLog",
-    "KafkaSettings",
-    "LogSettings",
     "Publisher",
     "Record",
     "Refused",
@@ -29,6 +27,5 @@ __all__ = [
     "TopicPartition",
     "TopicSpec",
     "key_hash",
-    "open_log",
     "partition_of",
 ]

@@ -12,15 +12,17 @@ each, and your transaction is still usable) and buffers; the rows are written ju
 
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
-from typing import TypeVar, cast
+from typing import TYPE_CHECKING, TypeVar, cast
 
-from surefoot.database.connection import Connection
 from surefoot.database.schema import DEFAULT_SCHEMA, checked_schema
 from surefoot.events import Event, EventData
 from surefoot.outbox import bare
 from surefoot.outbox.bare import OutboxTransaction
 from surefoot.outbox.entry import DEFAULT_MAX_BYTES, Entry, as_event, entry_of
 from surefoot.outbox.session import AnySession, buffer
+
+if TYPE_CHECKING:  # a program on another driver goes without asyncpg
+    from surefoot.database.connection import Connection
 
 __all__ = ["Outbox", "OutboxTransaction", "add", "transaction"]
 
@@ -53,7 +55,7 @@ class Outbox:
 
     def transaction(self, connection: object) -> AbstractAsyncContextManager[OutboxTransaction]:
         """A transaction on an asyncpg connection (also one from a pool) that can carry events."""
-        return bare.transaction(cast(Connection, connection), self._prepare, self.schema)
+        return bare.transaction(cast("Connection", connection), self._prepare, self.schema)
 
     def _prepare(
         self,

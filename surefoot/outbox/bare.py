@@ -13,13 +13,15 @@ import asyncio
 import re
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
-from surefoot.database.connection import Connection
 from surefoot.errors import InvalidEvent
 from surefoot.events import Event, EventData
 from surefoot.outbox.entry import Entry
 from surefoot.outbox.write import statement
+
+if TYPE_CHECKING:
+    from surefoot.database.connection import Connection
 
 T = TypeVar("T", bound=EventData)
 _ROLLBACK = re.compile(r"(?:\s|--[^\n]*\n|/\*.*?\*/)*(?:ROLLBACK|ABORT)\b", re.IGNORECASE | re.DOTALL)
@@ -29,7 +31,7 @@ Prepare = Callable[..., tuple[Event[T], Entry]]
 class OutboxTransaction:
     """What `outbox.transaction` gives you."""
 
-    def __init__(self, connection: Connection, prepare: Prepare[EventData], schema: str) -> None:
+    def __init__(self, connection: "Connection", prepare: Prepare[EventData], schema: str) -> None:
         self.connection = connection
         self._prepare = prepare
         self._schema = schema
@@ -82,7 +84,7 @@ class OutboxTransaction:
 
 @asynccontextmanager
 async def transaction(
-    connection: Connection, prepare: Prepare[EventData], schema: str
+    connection: "Connection", prepare: Prepare[EventData], schema: str
 ) -> AsyncIterator[OutboxTransaction]:
     tx = OutboxTransaction(connection, prepare, schema)
     connection.add_query_logger(tx._watch)

@@ -11,13 +11,16 @@ import uuid
 from collections import defaultdict
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
-import httpx
 import structlog
 from prometheus_client import Counter
 
 from surefoot.telemetry.webhook import Webhook
 from surefoot.telemetry.webhook_body import body_of
+
+if TYPE_CHECKING:
+    import httpx
 
 log = structlog.get_logger("surefoot.alert")
 ALERTS = Counter("surefoot_alerts_total", "Alerts raised.", ["code"])
@@ -169,8 +172,14 @@ class Alerts:
                 return
         WEBHOOK_FAILURES.inc()
 
-    async def _connected(self) -> httpx.AsyncClient:
+    async def _connected(self) -> "httpx.AsyncClient":
         if self._client is None:
-            # In a thread: reading the certificate authorities takes tens of milliseconds, even for an http:// URL.
-            self._client = await asyncio.to_thread(httpx.AsyncClient, timeout=WEBHOOK_TIMEOUT_S)
+            self._client = await asyncio.to_thread(_new_client)
         return self._client
+
+
+def _new_client() -> "httpx.AsyncClient":
+    """Runs in a thread: httpx, and the certificate authorities, also for an http:// URL, take long to load."""
+    import httpx
+
+    return httpx.AsyncClient(timeout=WEBHOOK_TIMEOUT_S)

@@ -1,0 +1,29 @@
+"""Commands list choices in their help without loading the modules that declare them: here both are compared."""
+
+from collections.abc import Sequence
+from typing import get_args
+
+import pytest
+
+from dlq.discard_commands import STATUSES as APPROVAL_STATUSES
+from dlq.job_views import ApprovalStatus
+from orchestrator.saga_commands import STATUSES as SAGA_STATUSES
+from services.commands import NAMES
+from services.roster import CONSUMERS
+from surefoot.commands.idempotency import STATES
+from surefoot.idempotency.values import State
+from surefoot.saga.instance import Status
+
+
+@pytest.mark.parametrize(
+    ("listed", "declared"),
+    [
+        (SAGA_STATUSES, get_args(Status)),
+        (APPROVAL_STATUSES, get_args(ApprovalStatus)),
+        (STATES, get_args(State)),
+        (NAMES, tuple(CONSUMERS)),
+    ],
+    ids=["saga statuses", "approval statuses", "idempotency states", "services"],
+)
+def test_a_command_offers_every_choice_there_is(listed: Sequence[str], declared: Sequence[str]) -> None:
+    assert listed == declared
