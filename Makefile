@@ -9,7 +9,7 @@ WORKERS ?= $(if $(SUREFOOT_KAFKA),0,3)
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo up test test-fast lint format bench bench-relay bench-consume bench-poison bench-saga bench-dlq bench-idempotency soak kafka clean
+.PHONY: help install demo up test test-fast lint format bench bench-relay bench-consume bench-poison bench-saga bench-dlq bench-idempotency bench-startup soak kafka clean
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  \033[1m%-17s\033[0m %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -47,7 +47,7 @@ format: $(READY) ## Put the code in shape
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
-bench: bench-relay bench-consume bench-poison bench-saga bench-dlq bench-idempotency ## Every benchmark
+bench: bench-relay bench-consume bench-poison bench-saga bench-dlq bench-idempotency bench-startup ## Every benchmark
 
 bench-relay: $(READY) ## The relay beside a textbook worker and a bare producer, on Kafka
 	$(BIN)/python -m bench.relay
@@ -66,6 +66,9 @@ bench-dlq: $(READY) ## Pages of dead letters with 10,000 and with 1,000,000 of t
 
 bench-idempotency: $(READY) ## What idempotency adds to a request, beside the same endpoint without it
 	$(BIN)/python -m bench.idempotency
+
+bench-startup: $(READY) ## The processor time that starting a command takes, beside typer alone
+	$(BIN)/python -m bench.startup
 
 soak: $(READY) ## The crash and order tests at full size, for a long while
 	SUREFOOT_SOAK=1 $(BIN)/python -m pytest tests/crash --timeout 3600
