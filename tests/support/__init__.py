@@ -1,1 +1,1 @@
-"""What tests are built from: servers, processes, proxies, checkers, waiting, and one shop of event types."""
+"""What tests of several parts share."""
