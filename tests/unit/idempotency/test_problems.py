@@ -4,7 +4,6 @@ import json
 from datetime import UTC, datetime
 from typing import Any, get_args
 
-import pytest
 from starlette.responses import Response
 
 from surefoot.idempotency.problem_pages import PAGES, ProblemPages
@@ -29,45 +28,36 @@ def test_a_problem_says_what_is_wrong_and_where_more_is_written() -> None:
     }
 
 
-@pytest.mark.parametrize(
-    ("answer", "status", "name", "members"),
-    [
-        (PROBLEMS.malformed("no"), 400, "key-malformed", {"detail": "no"}),
-        (PROBLEMS.found(Mismatch(AT)), 422, "key-reused", {"first_at": "2026-01-02T03:04:05+00:00"}),
-        (PROBLEMS.found(Gone(AT)), 410, "key-expired", {"first_at": "2026-01-02T03:04:05+00:00"}),
-        (PROBLEMS.found(Unknown("ch_1", 3)), 504, "outcome-unknown", {"resource": "ch_1"}),
-        (PROBLEMS.store_unavailable(), 503, "store-unavailable", {}),
-        (PROBLEMS.body_too_large(), 413, "body-too-large", {}),
-        (PROBLEMS.answer_too_large("ch_1"), 500, "answer-too-large", {"resource": "ch_1"}),
-        (PROBLEMS.failed(), 500, "failed", {}),
-    ],
-)
-def test_each_problem_has_its_status_and_members(
-    answer: Answer, status: int, name: str, members: dict[str, Any]
-) -> None:
-    body = json.loads(answer.body)
-    assert (answer.status, body["status"]) == (status, status)
-    assert body["type"] == f"/problems/idempotency/{name}"
-    assert members.items() <= body.items()
+PROBLEMS_SAID: list[tuple[Answer, int, str, dict[str, Any]]] = [
+    (PROBLEMS.malformed("no"), 400, "key-malformed", {"detail": "no"}),
+    (PROBLEMS.found(Mismatch(AT)), 422, "key-reused", {"first_at": "2026-01-02T03:04:05+00:00"}),
+    (PROBLEMS.found(Gone(AT)), 410, "key-expired", {"first_at": "2026-01-02T03:04:05+00:00"}),
+    (PROBLEMS.found(Unknown("ch_1", 3)), 504, "outcome-unknown", {"resource": "ch_1"}),
+    (PROBLEMS.store_unavailable(), 503, "store-unavailable", {}),
+    (PROBLEMS.body_too_large(), 413, "body-too-large", {}),
+    (PROBLEMS.answer_too_large("ch_1"), 500, "answer-too-large", {"resource": "ch_1"}),
+    (PROBLEMS.failed(), 500, "failed", {}),
+]
 
 
-def test_an_outcome_without_a_resource_names_none() -> None:
+def test_each_problem_has_its_status_and_members() -> None:
+    for answer, status, name, members in PROBLEMS_SAID:
+        body = json.loads(answer.body)
+        assert (answer.status, body["status"], body["type"]) == (status, status, f"/problems/idempotency/{name}")
+        assert members.items() <= body.items(), name
     assert "resource" not in json.loads(PROBLEMS.outcome_unknown(None, 1).body)
+    assert Problems(IdempotencySettings(mismatch_status=409)).reused(AT).status == 409
 
 
-@pytest.mark.parametrize(("lease_s", "rest"), [(0, "1"), (0.2, "1"), (2.5, "3"), (30, "5")])
-def test_whoever_is_too_early_is_told_when_to_come_back(lease_s: float, rest: str) -> None:
-    assert dict(PROBLEMS.found(InFlight(lease_s)).headers)["retry-after"] == rest
+def test_whoever_is_too_early_is_told_when_to_come_back() -> None:
+    rests = {0: "1", 0.2: "1", 2.5: "3", 30: "5"}
+    assert {left: dict(PROBLEMS.found(InFlight(left)).headers)["retry-after"] for left in rests} == rests
 
 
 def test_a_replay_is_the_answer_and_says_what_it_is() -> None:
     answer = Answer(201, (("x-thing", "1"),), b"body")
     again = PROBLEMS.found(Answered(answer))
     assert again == Answer(201, (("x-thing", "1"), ("x-idempotency-replayed", "true")), b"body")
-
-
-def test_a_mismatch_may_be_a_409() -> None:
-    assert Problems(IdempotencySettings(mismatch_status=409)).reused(AT).status == 409
 
 
 def test_every_problem_has_a_title_and_a_page() -> None:

@@ -1,48 +1,28 @@
 """Which answers are kept, and what of them."""
 
-import pytest
-
 from surefoot.idempotency.route import Route
 from surefoot.idempotency.storing import Fate, Forgotten, Rerun, Stored, fate_of, kept_headers, sent_headers
 from surefoot.idempotency.values import Answer
 
 RERUN = Route(effect="outside")
 REPLAY = Route(effect="outside", on_failure="replay")
+OF_THE_MOMENT = (401, 403, 408, 413, 415, 421, 425, 429)
+FATES: dict[int, Fate] = {
+    **dict.fromkeys((200, 201, 204, 303), Stored("COMPLETED")),
+    **dict.fromkeys((400, 402, 404, 409, 422), Stored("FAILED_TERMINAL")),
+    **dict.fromkeys(OF_THE_MOMENT, Forgotten()),
+    **dict.fromkeys((500, 503, 504), Rerun()),
+}
 
 
-@pytest.mark.parametrize(
-    ("status", "fate"),
-    [
-        (200, Stored("COMPLETED")),
-        (201, Stored("COMPLETED")),
-        (204, Stored("COMPLETED")),
-        (303, Stored("COMPLETED")),
-        (400, Stored("FAILED_TERMINAL")),
-        (402, Stored("FAILED_TERMINAL")),
-        (404, Stored("FAILED_TERMINAL")),
-        (409, Stored("FAILED_TERMINAL")),
-        (422, Stored("FAILED_TERMINAL")),
-        (401, Forgotten()),
-        (403, Forgotten()),
-        (408, Forgotten()),
-        (413, Forgotten()),
-        (415, Forgotten()),
-        (421, Forgotten()),
-        (425, Forgotten()),
-        (429, Forgotten()),
-        (500, Rerun()),
-        (503, Rerun()),
-        (504, Rerun()),
-    ],
-)
-def test_what_becomes_of_an_answer(status: int, fate: Fate) -> None:
-    assert fate_of(status, RERUN, begun=False) == fate
+def test_what_becomes_of_an_answer() -> None:
+    assert {status: fate_of(status, RERUN, begun=False) for status in FATES} == FATES
 
 
-@pytest.mark.parametrize("status", [401, 403, 408, 413, 415, 421, 425, 429])
-def test_what_has_begun_is_never_forgotten(status: int) -> None:
-    assert fate_of(status, RERUN, begun=True) == Rerun()
-    assert fate_of(status, REPLAY, begun=True) == Rerun()
+def test_what_has_begun_is_never_forgotten() -> None:
+    found = {status: fate_of(status, route, begun=True) for status in OF_THE_MOMENT for route in (RERUN, REPLAY)}
+
+    assert found == dict.fromkeys(OF_THE_MOMENT, Rerun())
 
 
 def test_where_failures_are_replayed_they_are_kept() -> None:
