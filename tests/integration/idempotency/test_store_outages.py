@@ -50,11 +50,6 @@ async def test_a_database_without_our_tables_says_what_to_do(empty_database_url:
     await store.close()
 
 
-async def test_a_store_can_be_opened_again(store: Store) -> None:
-    await store.open()
-    await answered(store, asked())
-
-
 async def test_connections_that_the_server_ended_are_replaced_without_anybody_noticing(
     store: Store, connection: asyncpg.Connection
 ) -> None:
@@ -67,24 +62,16 @@ async def test_connections_that_the_server_ended_are_replaced_without_anybody_no
         assert await store.look(asked(f"key-{number}")) == Answered(CREATED)
 
 
+@pytest.mark.parametrize("ending", ["finish", "undo"])
 async def test_a_connection_lost_under_a_handler_takes_its_work_along(
-    store: Store, connection: asyncpg.Connection
+    store: Store, connection: asyncpg.Connection, ending: str
 ) -> None:
     async with await begun(store, asked()) as begins:
         await begins.tx.session.execute(text("INSERT INTO effects VALUES (1)"))
         await connection.execute(END_OTHERS)
         with pytest.raises(StoreAway):
-            await begins.finish(CREATED, "COMPLETED")
+            await (begins.undo() if ending == "undo" else begins.finish(CREATED, "COMPLETED"))
     assert await connection.fetchval("SELECT count(*) FROM effects") == 0
-    await answered(store, asked())
-
-
-async def test_so_does_one_that_is_lost_before_the_work_is_undone(store: Store, connection: asyncpg.Connection) -> None:
-    async with await begun(store, asked()) as begins:
-        await begins.tx.session.execute(text("INSERT INTO effects VALUES (1)"))
-        await connection.execute(END_OTHERS)
-        with pytest.raises(StoreAway):
-            await begins.undo()
     await answered(store, asked())
 
 
@@ -110,25 +97,20 @@ async def test_a_server_that_takes_no_writes_is_away(database_url: str, connecti
                 await begins.finish(CREATED, "COMPLETED")
 
 
-async def test_new_requests_wait_for_a_connection_only_so_long(database_url: str, store: Store) -> None:
-    async with Store(database_url, SETTINGS, pool_size=6, wait_s=0.05) as small:
-        busy = [await begun(small, asked(f"key-{number}")) for number in range(2)]
-        with pytest.raises(StoreAway, match=r"No connection to .* became free within 0\.05 s"):
-            await small.begin(asked("another"), LOCAL)
-        for begins in busy:
-            await begins.release()
-        await answered(small, asked("another"))
-
-
-async def test_new_requests_leave_connections_to_what_was_claimed(database_url: str, store: Store) -> None:
+async def test_new_requests_wait_for_a_connection_only_so_long_and_leave_some_to_what_was_claimed(
+    database_url: str, store: Store
+) -> None:
     async with Store(database_url, SETTINGS, pool_size=6, wait_s=0.05) as small:
         claim = await kept(small)
         busy = [await begun(small, asked(f"key-{number}")) for number in range(2)]
+        with pytest.raises(StoreAway, match=r"No connection to .* became free within 0\.05 s"):
+            await small.begin(asked("another"), LOCAL)
         async with small.phase(claim, "charge_created"):
             assert await small.renew(claim)
         await small.complete(claim, CREATED, "COMPLETED")
         for begins in busy:
             await begins.release()
+        await answered(small, asked("another"))
 
 
 @pytest.mark.timeout(60)  # closing the store waits for the server no longer than for an answer
