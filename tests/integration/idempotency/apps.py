@@ -1,25 +1,26 @@
-"""What the reviews of the layer stand on: an app around a store, and a provider whose books can be read."""
+"""Small apps around a store, for tests that need a handler of their own, and a bank whose books can be read."""
 
 import asyncio
 from collections import Counter
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 
+import httpx
 from fastapi import FastAPI
 
-from surefoot.idempotency import Idempotency, IdempotencySettings, Store
+from surefoot.idempotency import Idempotency, IdempotencySettings, Idempotent, Store, idempotent
 from tests.idempotency_app import app_settings
+from tests.idempotency_door import Quiet
+from tests.integration.idempotency.http_ground import new_key, served
 
 SETTINGS = app_settings()
+Turn = Callable[[], Awaitable[object]]
 
 
 def app_around(store: Store, settings: IdempotencySettings = SETTINGS) -> FastAPI:
     app = FastAPI()
     app.add_middleware(Idempotency, store=store, tenant=lambda _: "one", settings=settings)
     return app
-
-
-Turn = Callable[[], Awaitable[object]]
 
 
 @dataclass
@@ -46,3 +47,22 @@ async def hangs() -> None:
 
 async def breaks() -> None:
     raise ConnectionResetError("the bank went away")
+
+
+def paying(store: Store, bank: Bank, settings: IdempotencySettings = SETTINGS) -> FastAPI:
+    """An app whose one route charges by one call."""
+    app = app_around(store, settings)
+
+    @app.post("/")
+    @idempotent(effect="outside")
+    async def pay(once: Idempotent) -> str:
+        return await once.call("charge", bank.charge)
+
+    return app
+
+
+async def answers(app: FastAPI, times: int, path: str = "/") -> list[httpx.Response]:
+    """Of the same request, sent so often under one key."""
+    async with served(Quiet(app)) as client:
+        key = {"Idempotency-Key": new_key()}
+        return [await client.post(path, headers=key) for _ in range(times)]
