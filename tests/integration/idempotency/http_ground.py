@@ -9,6 +9,7 @@ from typing import Any
 from uuid import uuid4
 
 import httpx
+from prometheus_client import REGISTRY
 from starlette.types import ASGIApp
 
 from surefoot.http.server import HttpService
@@ -54,6 +55,11 @@ class Ground:
             return await self.runs(mark) > 0
 
         await eventually(has_begun, what=f"the work of {mark} begins")
+
+
+def metric(name: str, **labels: str) -> float:
+    """Of those whose names begin with surefoot_idempotency; 0 if there is none with these labels yet."""
+    return REGISTRY.get_sample_value(f"surefoot_idempotency_{name}", labels) or 0.0
 
 
 def new_key() -> str:

@@ -1,6 +1,5 @@
 """The same handler under FastAPI, Starlette and Litestar, and with middleware of all kinds around and in the layer."""
 
-import json
 from collections.abc import AsyncIterator, Callable
 from typing import Annotated, Any
 
@@ -23,103 +22,83 @@ from starlette.routing import Mount, Route, WebSocketRoute
 from starlette.types import ASGIApp
 from starlette.websockets import WebSocket
 
-from surefoot.idempotency import Idempotency, Idempotent, OutcomeUnknown, Store, Tx, idempotent
-from tests.idempotency_app import app_settings
+from surefoot.idempotency import Idempotency, Idempotent, Store, Tx, idempotent
+from tests.integration.idempotency.apps import SETTINGS, Bank, answers, app_around, breaks
 from tests.integration.idempotency.http_ground import REPLAYED, new_key, served
 
 pytestmark = pytest.mark.slow
 
-SETTINGS = app_settings()
+
+def around(app: Any, store: Store) -> ASGIApp:
+    return Idempotency(app, store=store, tenant=lambda _: "one", settings=SETTINGS)
 
 
-def tenant_of(request: Request) -> str:
-    return request.headers.get("x-tenant", "one")
+def layer(store: Store) -> Middleware:
+    return Middleware(Idempotency, store=store, tenant=lambda _: "one", settings=SETTINGS)
 
 
-@pytest.fixture
-async def store(database_url: str) -> AsyncIterator[Store]:
-    async with Store(database_url, SETTINGS, pool_size=6) as store:
-        yield store
+async def note(tx: Tx, paid: str, amount: int) -> dict[str, str]:
+    return {"charge": f"{amount}, {paid}"}
 
 
-class Provider:
-    def __init__(self) -> None:
-        self.keys: list[str] = []
-        self.fails = False
-
-    async def charge(self, amount: int, *, key: str) -> str:
-        self.keys.append(key)
-        if self.fails:
-            raise ConnectionResetError
-        return f"ch_{amount}"
-
-
-async def note(tx: Tx, charge: str) -> dict[str, str]:
-    return {"charge": charge}
-
-
-async def charge(provider: Provider, amount: int, once: Idempotent) -> dict[str, Any]:
+async def charge(bank: Bank, amount: int, once: Idempotent) -> dict[str, Any]:
     minted = once.mint(id=new_key)
-    paid = await once.call("charge", provider.charge, amount)
-    return {"id": minted.id, **await once.phase("noted", note, paid)}
+    paid = await once.call("charge", bank.charge)
+    return {"id": minted.id, **await once.phase("noted", note, paid, amount)}
 
 
-def fastapi_app(store: Store, provider: Provider) -> ASGIApp:
-    app = FastAPI()
-    app.add_middleware(Idempotency, store=store, tenant=tenant_of, settings=SETTINGS)
-
+def add_charges(app: FastAPI, bank: Bank) -> FastAPI:
     @app.post("/charges", status_code=201)
     @idempotent(effect="outside")
     async def create(body: dict[str, int], once: Idempotent) -> dict[str, Any]:
-        return await charge(provider, body["amount"], once)
+        return await charge(bank, body["amount"], once)
 
     return app
 
 
-def starlette_app(store: Store, provider: Provider) -> ASGIApp:
+def fastapi_app(store: Store, bank: Bank) -> ASGIApp:
+    return add_charges(app_around(store), bank)
+
+
+def starlette_app(store: Store, bank: Bank) -> ASGIApp:
     @idempotent(effect="outside")
     async def create(request: Request, once: Idempotent) -> Response:
-        body = await request.json()
-        return JSONResponse(await charge(provider, body["amount"], once), 201)
+        return JSONResponse(await charge(bank, (await request.json())["amount"], once), 201)
 
-    layer = Middleware(Idempotency, store=store, tenant=tenant_of, settings=SETTINGS)
-    return Starlette(routes=[Route("/charges", create, methods=["POST"])], middleware=[layer])
+    return Starlette(routes=[Route("/charges", create, methods=["POST"])], middleware=[layer(store)])
 
 
-def endpoint_app(store: Store, provider: Provider) -> ASGIApp:
+def endpoint_app(store: Store, bank: Bank) -> ASGIApp:
     """A class with a method for each verb, mounted somewhere, with the layer outside of everything."""
 
     class Charges(HTTPEndpoint):
         @idempotent(effect="outside")
         async def post(self, request: Request, once: Idempotent) -> Response:
-            body = await request.json()
-            return JSONResponse(await charge(provider, body["amount"], once), 201)
+            return JSONResponse(await charge(bank, (await request.json())["amount"], once), 201)
 
-    app = Starlette(routes=[Mount("/", routes=[Route("/charges", Charges)])])
-    return Idempotency(app, store=store, tenant=tenant_of, settings=SETTINGS)
+    return around(Starlette(routes=[Mount("/", routes=[Route("/charges", Charges)])]), store)
 
 
-def litestar_app(store: Store, provider: Provider) -> ASGIApp:
+def litestar_app(store: Store, bank: Bank) -> ASGIApp:
     @post("/charges")
     @idempotent(effect="outside")
     async def create(data: JSONBody[dict[str, int]], once: Idempotent) -> dict[str, Any]:
-        return await charge(provider, data["amount"], once)
+        return await charge(bank, data["amount"], once)
 
-    app = Litestar([create], openapi_config=None)
-    return Idempotency(app, store=store, tenant=tenant_of, settings=SETTINGS)  # type: ignore[arg-type]
+    return around(Litestar([create], openapi_config=None), store)
 
 
-def litestar_inner_app(store: Store, provider: Provider) -> ASGIApp:
+def litestar_inner_app(store: Store, bank: Bank) -> ASGIApp:
     @post("/charges")
     @idempotent(effect="outside")
     async def create(request: LitestarRequest[Any, Any, Any], once: Idempotent) -> dict[str, Any]:
-        return await charge(provider, (await request.json())["amount"], once)
+        return await charge(bank, (await request.json())["amount"], once)
 
-    layer = DefineMiddleware(Idempotency, store=store, tenant=tenant_of, settings=SETTINGS)  # type: ignore[arg-type]
-    return Litestar([create], middleware=[layer], openapi_config=None)  # type: ignore[return-value]
+    inner = DefineMiddleware(Idempotency, store=store, tenant=lambda _: "one", settings=SETTINGS)  # type: ignore[arg-type]
+    return Litestar([create], middleware=[inner], openapi_config=None)  # type: ignore[return-value]
 
 
-def layered_app(store: Store, provider: Provider) -> ASGIApp:
+def layered_app(store: Store, bank: Bank) -> ASGIApp:
     """Middleware that reads and writes around the layer and within it."""
 
     class Reading(BaseHTTPMiddleware):
@@ -130,15 +109,9 @@ def layered_app(store: Store, provider: Provider) -> ASGIApp:
             return response
 
     app = FastAPI(middleware=[Middleware(Reading), Middleware(GZipMiddleware, minimum_size=1)])
-    app.add_middleware(Idempotency, store=store, tenant=tenant_of, settings=SETTINGS)
+    app.user_middleware.insert(0, layer(store))
     app.add_middleware(Reading)
-
-    @app.post("/charges", status_code=201)
-    @idempotent(effect="outside")
-    async def create(body: dict[str, int], once: Idempotent) -> dict[str, Any]:
-        return await charge(provider, body["amount"], once)
-
-    return app
+    return add_charges(app, bank)
 
 
 APPS = [fastapi_app, starlette_app, endpoint_app, litestar_app, litestar_inner_app, layered_app]
@@ -146,41 +119,36 @@ APPS = [fastapi_app, starlette_app, endpoint_app, litestar_app, litestar_inner_a
 
 @pytest.mark.parametrize("made", APPS, ids=lambda made: made.__name__)
 async def test_a_handler_is_the_same_under_every_framework(
-    store: Store, made: Callable[[Store, Provider], ASGIApp]
+    store: Store, made: Callable[[Store, Bank], ASGIApp]
 ) -> None:
-    provider = Provider()
-    async with served(made(store, provider)) as client:
+    bank = Bank()
+    async with served(made(store, bank)) as client:
         key = {"Idempotency-Key": new_key()}
         first = await client.post("/charges", json={"amount": 5}, headers=key)
         again = await client.post("/charges", json={"amount": 5}, headers=key)
-        assert (first.status_code, first.json()["charge"]) == (201, "ch_5")
+        assert (first.status_code, first.json()["charge"]) == (201, f"5, paid under {bank.calls[0]}")
         assert (again.status_code, again.content, again.headers[REPLAYED]) == (201, first.content, "true")
         other = await client.post("/charges", json={"amount": 6}, headers=key)
         assert (other.status_code, other.headers["content-type"]) == (422, "application/problem+json")
         missing = await client.post("/charges", json={"amount": 5})
         assert (missing.status_code, missing.json()["type"]) == (400, "/problems/idempotency/key-missing")
-        assert len(provider.keys) == 1
-        provider.fails = True
+        assert len(bank.calls) == 1
+        bank.turns.append(breaks)
         key = {"Idempotency-Key": new_key()}
         unknown = await client.post("/charges", json={"amount": 7}, headers=key)
         assert (unknown.status_code, unknown.json()["type"]) == (504, "/problems/idempotency/outcome-unknown")
-        provider.fails = False
         done = await client.post("/charges", json={"amount": 7}, headers=key)
         assert (done.status_code, done.json()["id"]) == (201, unknown.json()["resource"])
-        assert len(set(provider.keys)) == 2
+        assert len(bank.charges) == 2
 
 
-async def test_websockets_and_safe_methods_pass_untouched(store: Store) -> None:
+async def test_websockets_pass_untouched(store: Store) -> None:
     async def talk(socket: WebSocket) -> None:
         await socket.accept()
         await socket.send_text("hello")
         await socket.close()
 
-    async def look(request: Request) -> Response:
-        return JSONResponse({"seen": True})
-
-    layer = Middleware(Idempotency, store=store, tenant=tenant_of, settings=SETTINGS)
-    app = Starlette(routes=[WebSocketRoute("/talk", talk), Route("/look", look)], middleware=[layer])
+    app = Starlette(routes=[WebSocketRoute("/talk", talk)], middleware=[layer(store)])
     sent: list[dict[str, Any]] = []
 
     async def send(message: Any) -> None:
@@ -193,15 +161,10 @@ async def test_websockets_and_safe_methods_pass_untouched(store: Store) -> None:
         {"type": "websocket", "path": "/talk", "headers": [], "query_string": b"", "subprotocols": []}, receive, send
     )
     assert [message["type"] for message in sent] == ["websocket.accept", "websocket.send", "websocket.close"]
-    async with served(app) as client:
-        for _ in range(2):
-            response = await client.get("/look", headers={"Idempotency-Key": new_key()})
-            assert (response.status_code, REPLAYED in response.headers) == (200, False)
 
 
 async def test_a_route_without_the_decorator_streams_as_before(store: Store) -> None:
-    app = FastAPI()
-    app.add_middleware(Idempotency, store=store, tenant=tenant_of, settings=SETTINGS)
+    app = app_around(store)
 
     @app.post("/stream")
     async def stream() -> StreamingResponse:
@@ -213,13 +176,11 @@ async def test_a_route_without_the_decorator_streams_as_before(store: Store) -> 
 
     async with served(app) as client:
         response = await client.post("/stream", headers={"Idempotency-Key": new_key()}, content=b"y" * 3_000_000)
-        assert (response.status_code, len(response.content)) == (200, 1_800_003)
+    assert (response.status_code, len(response.content)) == (200, 1_800_003)
 
 
 async def test_background_tasks_and_dependencies_run_once_and_after_the_answer_is_kept(store: Store) -> None:
-    app = FastAPI()
-    app.add_middleware(Idempotency, store=store, tenant=tenant_of, settings=SETTINGS)
-    seen: list[str] = []
+    app, seen = app_around(store), []
 
     async def session() -> AsyncIterator[str]:
         seen.append("opened")
@@ -236,59 +197,28 @@ async def test_background_tasks_and_dependencies_run_once_and_after_the_answer_i
         seen.append("worked")
         return session
 
-    async with served(app) as client:
-        key = {"Idempotency-Key": new_key()}
-        assert (await client.post("/", headers=key)).json() == "session"
-        assert (await client.post("/", headers=key)).json() == "session"
-    assert seen.count("worked") == 1
-    assert seen.count("later") == 1
-    assert seen.count("opened") == seen.count("closed") == 2
-
-
-async def test_a_handler_that_swallows_an_unknown_outcome_does_not_hide_it(store: Store) -> None:
-    app = FastAPI()
-    app.add_middleware(Idempotency, store=store, tenant=tenant_of, settings=SETTINGS)
-    provider = Provider()
-    provider.fails = True
-
-    @app.post("/")
-    @idempotent(effect="outside")
-    async def work(once: Idempotent) -> dict[str, str]:
-        try:
-            await once.call("charge", provider.charge, 1)
-        except OutcomeUnknown:
-            return {"status": "never mind"}
-        return {"status": "paid"}
-
-    async with served(app) as client:
-        key = {"Idempotency-Key": new_key()}
-        assert (await client.post("/", headers=key)).status_code == 504
-        provider.fails = False
-        assert (await client.post("/", headers=key)).json() == {"status": "paid"}
+    assert [answer.json() for answer in await answers(app, 2)] == ["session", "session"]
+    assert [seen.count(what) for what in ("worked", "later", "opened", "closed")] == [1, 1, 2, 2]
 
 
 async def test_an_error_that_shows_at_the_commit_is_answered_with_500_and_nothing_is_kept(store: Store) -> None:
     """The handler swallowed what the database said, and its transaction cannot be committed."""
-    app = FastAPI()
-    app.add_middleware(Idempotency, store=store, tenant=tenant_of, settings=SETTINGS)
-    runs: list[int] = []
+    app, runs = app_around(store), [0]
 
     @app.post("/")
     @idempotent()
-    async def work(once: Idempotent) -> dict[str, int]:
-        runs.append(1)
-        if len(runs) == 1:
+    async def work(once: Idempotent) -> int:
+        runs[0] += 1
+        if runs == [1]:
             try:
                 await once.tx.session.execute(text("SELECT * FROM nowhere"))
             except DBAPIError:
-                return {"run": 0}
-        return {"run": len(runs)}
+                return 0
+        return runs[0]
 
-    async with served(app) as client:
-        key = {"Idempotency-Key": new_key()}
-        failed = await client.post("/", headers=key)
-        assert failed.status_code == 500
-        assert json.loads(failed.content)["type"] == "/problems/idempotency/failed"
+    failed, done = await answers(app, 2)
+    assert (failed.status_code, failed.json()["type"]) == (500, "/problems/idempotency/failed")
+    assert done.json() == 2
 
 
 async def test_who_asks_is_found_by_an_async_function_and_its_errors_are_the_apps(store: Store) -> None:
