@@ -38,16 +38,22 @@ async def check_each_async(cases: Iterable[tuple[str, Callable[[], Awaitable[Non
 
 
 def each_of(
-    names: str | Sequence[str], rows: Iterable[Any], *, named: Callable[..., str] | None = None
+    names: str | Sequence[str],
+    rows: Iterable[Any],
+    *,
+    named: Callable[..., str] | None = None,
+    expected: int | None = None,
 ) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     """Parametrize like `pytest.mark.parametrize`, but as one test, whose fixtures all rows share.
 
     names: the parameters that a row gives.
     rows: for each row a value, a tuple of values, or a `pytest.param` with an id.
     named: makes the name of a row from its values. Without it, the name shows the values.
+    expected: how many rows there are, written by hand where rows are generated, so that none is lost unnoticed.
     """
     parameters = [names] if isinstance(names, str) else list(names)
     table = [_row(parameters, row, named) for row in rows]
+    assert expected in (None, len(table)), f"There are {len(table)} rows, and {expected} are expected."
 
     def over(test: Callable[..., Any]) -> Callable[..., Any]:
         if inspect.iscoroutinefunction(test):

@@ -8,11 +8,12 @@ from hypothesis import strategies as some
 
 from surefoot.client import Patience
 from surefoot.errors import ConfigurationError
+from tests.support.corpus import each_of
 
 PATIENCE = Patience(base=timedelta(milliseconds=100), longest=timedelta(seconds=2))
 
 
-@pytest.mark.parametrize(
+@each_of(
     ("n", "shortest_ms", "longest_ms"),
     [(0, 50, 100), (1, 100, 200), (2, 200, 400), (4, 800, 1600), (5, 1000, 2000), (6, 1000, 2000), (5000, 1000, 2000)],
 )

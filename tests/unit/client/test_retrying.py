@@ -2,10 +2,9 @@
 
 from datetime import UTC, datetime, timedelta
 
-import pytest
-
 from surefoot.client import Answer
 from surefoot.client.retrying import asked_to_wait, may_change
+from tests.support.corpus import each_of
 
 NOW = datetime(2026, 3, 1, 12, 0, 0, tzinfo=UTC)
 PROBLEM = {"content-type": "application/problem+json; charset=utf-8"}
@@ -15,17 +14,17 @@ def answer(status: int, headers: dict[str, str] | None = None, body: bytes = b""
     return Answer(status, headers or {}, body, "a-key-0123456789", 1)
 
 
-@pytest.mark.parametrize("status", [429, 500, 501, 502, 503, 504, 599])
+@each_of("status", [429, 500, 501, 502, 503, 504, 599])
 def test_busy_and_failed_servers_are_asked_again(status: int) -> None:
     assert may_change(answer(status))
 
 
-@pytest.mark.parametrize("status", [200, 201, 204, 303, 400, 401, 402, 403, 404, 408, 410, 413, 415, 422, 423, 425])
+@each_of("status", [200, 201, 204, 303, 400, 401, 402, 403, 404, 408, 410, 413, 415, 422, 423, 425])
 def test_other_answers_last(status: int) -> None:
     assert not may_change(answer(status))
 
 
-@pytest.mark.parametrize(
+@each_of(
     ("headers", "body", "again"),
     [
         (PROBLEM, b'{"type": "/problems/idempotency/in-flight"}', True),
@@ -55,7 +54,7 @@ def test_a_failure_that_is_replayed_is_stored_and_stays() -> None:
     assert may_change(answer(500, {"x-idempotency-replayed": "false"}))
 
 
-@pytest.mark.parametrize(
+@each_of(
     ("said", "seconds"),
     [
         ("0", 0),

@@ -5,6 +5,7 @@ import pytest
 from surefoot.errors import InvalidEvent
 from surefoot.events import decode, encode, encode_data, event_type_of, new_event, to_event
 from surefoot.events.commands import Command, command_of
+from tests.support.corpus import each_of
 from tests.unit.consumer.shop import CapturePayment
 
 WHOLE = {"sagaid": "s-1", "sagastep": "capture", "sagadirection": "do", "sagaattempt": "2"}
@@ -42,7 +43,7 @@ def test_half_a_command_is_refused(missing: str) -> None:
         told({name: text for name, text in WHOLE.items() if name != missing})
 
 
-@pytest.mark.parametrize(
+@each_of(
     "change",
     [
         {"sagaid": ""},

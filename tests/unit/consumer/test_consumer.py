@@ -10,6 +10,7 @@ from surefoot.consumer import Consumer, Retry, Transaction
 from surefoot.consumer.handlers import BatchHandler, CommandHandler, EventHandler, OutsideHandler, same_function
 from surefoot.errors import ConfigurationError, UndeclaredEvent
 from surefoot.events import Event, EventData, event_type_of
+from tests.support.corpus import each_of
 from tests.unit.consumer.shop import CapturePayment, OrderCancelled, OrderPaid, OrderPaidV2, ParcelWeighed
 
 
@@ -152,7 +153,7 @@ def test_by_default_an_event_is_tried_five_times_and_then_holds_its_key() -> Non
     assert (warehouse.retry, warehouse.when_dead) == (Retry(attempts=5), "hold")
 
 
-@pytest.mark.parametrize("name", ["", "Warehouse", "-warehouse", "ware house", "w" * 101, "warehouse\n"])
+@each_of("name", ["", "Warehouse", "-warehouse", "ware house", "w" * 101, "warehouse\n"])
 def test_a_bad_name_is_refused(name: str) -> None:
     with pytest.raises(ConfigurationError, match="is no name for a consumer"):
         Consumer(name)

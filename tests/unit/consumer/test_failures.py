@@ -5,6 +5,7 @@ import pytest
 from surefoot.consumer import DependencyDown, Permanent, Transient
 from surefoot.consumer.failures import FailureClass, Rules, causes, classify
 from surefoot.errors import EventTooLarge, InvalidEvent, UndeclaredEvent
+from tests.support.corpus import each_of
 
 
 class WithState(Exception):
@@ -29,7 +30,7 @@ def driver_error(name: str, module: str = "asyncpg.exceptions._base") -> Excepti
     return made
 
 
-@pytest.mark.parametrize(
+@each_of(
     ("error", "expected"),
     [
         (Permanent(), "permanent"),
@@ -45,7 +46,7 @@ def test_what_a_handler_says_is_what_it_means(error: Exception, expected: Failur
     assert classify(error, Rules()) == expected
 
 
-@pytest.mark.parametrize(
+@each_of(
     ("sqlstate", "expected"),
     [
         ("40P01", "contended"),

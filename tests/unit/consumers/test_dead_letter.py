@@ -6,7 +6,6 @@ from collections.abc import Callable
 from datetime import UTC, datetime
 from typing import Any, NoReturn
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -16,6 +15,7 @@ from surefoot.events import decode
 from surefoot.log.port import Record, StoredRecord
 from surefoot.log.record_size import record_bytes
 from surefoot.outbox.entry import Entry
+from tests.support.corpus import each_of
 from tests.unit.consumers.records import raw
 
 NOW = datetime(2026, 1, 31, 12, 0, tzinfo=UTC)
@@ -197,7 +197,7 @@ def test_a_bad_records_fingerprint_is_its_reason() -> None:
     assert fingerprint("a", "b", "c", "d") != fingerprint("a", "b\nc", "", "d")
 
 
-@pytest.mark.parametrize(
+@each_of(
     ("text", "limit", "expected"),
     [
         ("plain", 10, "plain"),

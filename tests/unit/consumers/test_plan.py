@@ -3,8 +3,6 @@
 from itertools import chain
 from typing import Any
 
-import pytest
-
 from consumers.plan import Bury, Handle, HandleRun, Obey, Prepare, Wait, cut, plan
 from consumers.reading import Bad, Delivery, Passed, Reading, Told
 from surefoot.consumer.consumer import WhenDead
@@ -12,6 +10,7 @@ from surefoot.consumer.controls import Control
 from surefoot.consumer.handlers import BatchHandler, EventHandler, Handler, OutsideHandler
 from surefoot.events import event_type_of, new_event
 from tests.events import ThingHappened, ThingPaid
+from tests.support.corpus import each_of
 from tests.unit.consumers.records import raw
 
 
@@ -137,7 +136,7 @@ def test_duplicates_and_foreign_records_do_not_end_a_run() -> None:
     assert planned(first, Passed(raw(b""), 1), last) == [HandleRun([first, last])]
 
 
-@pytest.mark.parametrize(
+@each_of(
     ("count", "culprit", "expected"),
     [
         (1, None, [[0]]),
@@ -171,7 +170,7 @@ def test_what_is_behind_a_culprit_is_taken_in_parts_that_double() -> None:
     assert list(chain(*parts)) == list(range(100))
 
 
-@pytest.mark.parametrize(
+@each_of(
     ("count", "culprit", "sizes"),
     [
         (9, 0, [1, 8]),

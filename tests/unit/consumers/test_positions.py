@@ -5,6 +5,7 @@ import pytest
 from consumers.positions import From, gap, parse_from, parse_place
 from surefoot.errors import ConfigurationError
 from surefoot.log.port import TopicPartition
+from tests.support.corpus import each_of
 
 
 def test_start_and_end_are_everywhere() -> None:
@@ -17,7 +18,7 @@ def test_a_place_names_topic_partition_and_offset() -> None:
     assert parse_place("a-b_c/0:0") == (TopicPartition("a-b_c", 0), 0)
 
 
-@pytest.mark.parametrize(
+@each_of(
     "text",
     [
         "",

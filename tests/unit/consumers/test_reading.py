@@ -11,6 +11,7 @@ from surefoot.log.port import Record
 from tests.bad_records import CASES, BadCase
 from tests.consuming import record_of
 from tests.events import ThingHappened, ThingPaid
+from tests.support.corpus import each_of
 from tests.unit.consumers.records import happened, raw, stored
 
 
@@ -65,10 +66,15 @@ def test_a_record_without_a_key_waits_behind_the_events_own_key(consumer: Consum
     assert found.key == "a"
 
 
-@pytest.mark.parametrize("case", CASES, ids=[case.name for case in CASES])
-def test_every_bad_record_is_bad_for_the_reason_that_is_given(case: BadCase, consumer: Consumer) -> None:
+@pytest.fixture
+def all_handled(consumer: Consumer) -> Consumer:
     consumer.on(ThingPaid)(handle)
-    found = read(stored(case.record), consumer)
+    return consumer
+
+
+@each_of("case", CASES, named=lambda case: case.name)
+def test_every_bad_record_is_bad_for_the_reason_that_is_given(case: BadCase, all_handled: Consumer) -> None:
+    found = read(stored(case.record), all_handled)
     assert isinstance(found, Bad)
     assert (found.reason, found.identified) == (case.reason, case.identified)
     assert found.record == stored(case.record)

@@ -12,6 +12,7 @@ from surefoot.consumer.controls import Replacement
 from surefoot.events import decode, encode, new_event
 from surefoot.events.encoding import encode_model
 from tests.events import ThingHappened, catalogue
+from tests.support.corpus import each_of
 
 NOW = datetime(2026, 11, 17, 12, 0, 0, tzinfo=UTC)
 NEW_ID = "0192f0c1-7a3e-7c41-9d0a-6f1f0d6f3b11"
@@ -78,7 +79,7 @@ def test_numbers_stay_as_they_were_written() -> None:
     assert replacement.value_bytes() == b'{"thing_id":"a","number":12345678901234567890123}'
 
 
-@pytest.mark.parametrize(
+@each_of(
     ("payload", "said"),
     [
         ({"number": 2}, "does not fit its type"),

@@ -9,6 +9,7 @@ from pydantic import ValidationError
 from dlq import cursors
 from dlq.cursors import BadCursor
 from dlq.filters import Filter
+from tests.support.corpus import each_of
 
 ID = "0192f0c1-7a3e-7c41-9d0a-6f1f0d6f3b11"
 
@@ -33,7 +34,7 @@ def test_the_status_is_one_of_a_fixed_list_and_needs_no_parameter() -> None:
     assert Filter(status="OPEN").where("e") == (["e.status = 'OPEN'"], [])
 
 
-@pytest.mark.parametrize("field", ["consumer", "event_type", "error", "reason", "fingerprint", "key", "saga_id"])
+@each_of("field", ["consumer", "event_type", "error", "reason", "fingerprint", "key", "saga_id"])
 def test_a_nul_matches_nothing_instead_of_breaking_the_statement(field: str) -> None:
     assert Filter(**{field: "a\x00b"}).where("e") == (["false"], [])
 
@@ -53,7 +54,7 @@ def test_times_are_taken_to_utc() -> None:
     assert wanted.where("e") == (["$1::timestamptz <= e.failed_at"], [datetime(2026, 11, 16, 12, tzinfo=UTC)])
 
 
-@pytest.mark.parametrize(
+@each_of(
     "asked",
     [
         {"failed_after": "0001-01-01T00:00:00+14:00"},
@@ -81,7 +82,7 @@ def test_a_time_before_1970_is_a_place_too() -> None:
     assert cursors.by_time_and_text("-1_f") == (time, "f")
 
 
-@pytest.mark.parametrize("after", ["", "x", "12", f"_{ID}", "1_", "999999999999999999_f", "1_a\x00", "٣_f", "1_f" * 90])
+@each_of("after", ["", "x", "12", f"_{ID}", "1_", "999999999999999999_f", "1_a\x00", "٣_f", "1_f" * 90])
 def test_a_place_in_time_that_is_none_is_refused_with_a_sentence(after: str) -> None:
     with pytest.raises(BadCursor, match="must be the `next` of a page"):
         cursors.by_time_and_text(after)

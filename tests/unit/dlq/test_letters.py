@@ -15,6 +15,7 @@ from surefoot.events.text import has_forbidden
 from surefoot.log.port import Record, StoredRecord
 from tests.bad_records import CASES, BadCase, bent_records
 from tests.integration.dlq.writing import DIED_AT, letter_record
+from tests.support.corpus import each_of
 
 INDEX_LIMIT = 2700
 """Bytes of an entry in an index of Postgres."""
@@ -80,7 +81,7 @@ def test_a_letter_tells_everything() -> None:
     ]
 
 
-@pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
+@each_of("case", CASES, named=lambda case: case.name)
 def test_what_a_consumer_writes_about_any_record_can_be_read(case: BadCase) -> None:
     record = StoredRecord("test.things", 1, 7, 1_700_000_000_123, *case.record)
     try:
@@ -116,7 +117,7 @@ NEEDED = [
 ]
 
 
-@pytest.mark.parametrize("name", NEEDED)
+@each_of("name", NEEDED)
 def test_a_letter_without_what_a_decision_needs_is_none_and_it_is_said_why(name: str) -> None:
     assert name in why_not(letter_record("e-1", without=[name]))
 
@@ -137,7 +138,7 @@ def test_everything_else_may_be_missing() -> None:
     assert (found.failed_at, found.recorded_at) == (the_logs_own, the_logs_own)
 
 
-@pytest.mark.parametrize(
+@each_of(
     ("name", "value"),
     [
         ("surefoot-consumer", b"ware\x00house"),
@@ -158,7 +159,7 @@ def test_a_letter_whose_names_or_numbers_cannot_be_is_none(name: str, value: byt
     assert why_not(with_header(letter_record("e-1"), name, value))
 
 
-@pytest.mark.parametrize(
+@each_of(
     ("name", "value", "field", "becomes"),
     [
         ("surefoot-error", b"no\x00\xff", "error", "no��"),
@@ -195,7 +196,7 @@ def test_a_null_value_stays_null_and_an_empty_one_empty() -> None:
     assert read(letter_record("e-1", value=b"")).value == b""
 
 
-@pytest.mark.parametrize(
+@each_of(
     ("key", "becomes"),
     [
         (b"t-1", "t-1"),

@@ -1,8 +1,7 @@
 """The hash that two people agree on says exactly which dead letters, and which deaths of theirs."""
 
-import pytest
-
 from dlq.set_hash import Line, set_hash
+from tests.support.corpus import each_of
 
 ONE = Line("0192f0c1-0000-7000-8000-000000000001", "warehouse", "/orders", "e-1", 1, "letter-1")
 OTHER = Line("0192f0c1-0000-7000-8000-000000000002", "billing", "/orders", "e-2", 1, "letter-2")
@@ -17,7 +16,7 @@ def test_it_is_sha_256_over_lines_of_json_so_that_others_can_check_it() -> None:
     assert set_hash([ONE]) == "932b5208129a793e661f3774086b18ae745d269e3e859c6f4d02058eb3db2a71"
 
 
-@pytest.mark.parametrize(
+@each_of(
     "changed",
     [
         ONE._replace(deaths=2),

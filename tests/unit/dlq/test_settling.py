@@ -2,11 +2,10 @@
 
 from typing import get_args
 
-import pytest
-
 from dlq.settling import Decided, Settlement, counts_as, resolution, settled
 from surefoot.consumer.contracts import Answer
 from surefoot.consumer.controls import Action
+from tests.support.corpus import each_of
 
 # kind, answer, what the inbox says, what the letter becomes, what it counts as
 TABLE: list[tuple[Action, Answer, str | None, Settlement | None, str]] = [
@@ -42,7 +41,7 @@ TABLE: list[tuple[Action, Answer, str | None, Settlement | None, str]] = [
 IN_THE_TABLE = {(kind, answer) for kind, answer, *_ in TABLE}
 
 
-@pytest.mark.parametrize(("kind", "answer", "outcome", "becomes", "counts"), TABLE)
+@each_of(("kind", "answer", "outcome", "becomes", "counts"), TABLE)
 def test_each_line_of_the_table(
     kind: Action, answer: Answer, outcome: str | None, becomes: Settlement | None, counts: str
 ) -> None:
@@ -50,7 +49,7 @@ def test_each_line_of_the_table(
     assert counts_as(kind, answer) == counts
 
 
-@pytest.mark.parametrize(
+@each_of(
     ("kind", "answer"),
     [
         (kind, answer)
@@ -58,6 +57,7 @@ def test_each_line_of_the_table(
         for answer in get_args(Answer)
         if (kind, answer) not in IN_THE_TABLE
     ],
+    expected=7,
 )
 def test_an_answer_that_does_not_belong_to_the_question_leaves_the_letter_open_and_is_a_failure(
     kind: Action, answer: Answer
@@ -66,7 +66,7 @@ def test_an_answer_that_does_not_belong_to_the_question_leaves_the_letter_open_a
     assert counts_as(kind, answer) == "failed"
 
 
-@pytest.mark.parametrize("answer", get_args(Answer))
+@each_of("answer", get_args(Answer), expected=9)
 def test_whatever_a_dry_run_hears_changes_nothing(answer: Answer) -> None:
     assert settled("inspect", answer, "DEAD") is None
     assert counts_as("inspect", answer) == "ok"

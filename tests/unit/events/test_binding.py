@@ -25,6 +25,7 @@ from surefoot.events import (
     to_event,
 )
 from surefoot.events.binding import BadRecordReason, version_of
+from tests.support.corpus import each_of
 from tests.unit.events.orders import OrderNoted, OrderPlaced, OrderPlacedV2, placed
 
 Headers = list[tuple[str, bytes | None]]
@@ -117,7 +118,7 @@ def test_a_time_without_a_zone_is_not_written() -> None:
         encode(replace(new_event(placed()), time=datetime(2026, 1, 31)), BODY)
 
 
-@pytest.mark.parametrize(
+@each_of(
     "name",
     ["", "Tenant", "my-tenant", "my_tenant", "x" * 21, "ä", "id", "data", "time", "partitionkey", "datacontenttype"],
 )
@@ -177,7 +178,7 @@ def test_names_longer_than_advised_are_read() -> None:
     assert decode(record(averyveryverylongextensionname=b"x"), BODY).attributes["averyveryverylongextensionname"] == "x"
 
 
-@pytest.mark.parametrize(
+@each_of(
     ("headers", "reason"),
     [
         (record(without="ce_id"), "missing_id"),
@@ -356,7 +357,7 @@ def test_members_that_a_newer_writer_added_do_not_matter() -> None:
     assert to_event(decode(record(), body), PLACED).data == placed("o-1", 1)
 
 
-@pytest.mark.parametrize(
+@each_of(
     ("headers", "body", "reason", "sentence"),
     [
         (record(type=b"order.paid"), BODY, "wrong_type", "not of type order.placed"),
@@ -402,7 +403,7 @@ def test_data_without_a_media_type_are_tried_as_json() -> None:
     assert to_event(decode(record(without="content-type"), BODY), PLACED).data == placed("o-1")
 
 
-@pytest.mark.parametrize(
+@each_of(
     ("dataschema", "version"),
     [
         (b"urn:surefoot:order.placed:1", 1),

@@ -8,6 +8,7 @@ from pydantic import BaseModel, Field
 
 from surefoot.errors import ConfigurationError, InvalidEvent, UndeclaredEvent
 from surefoot.events import Catalogue, EventData, Money, Topic, event_type_of
+from tests.support.corpus import each_of
 from tests.unit.events.orders import OrderNoted, OrderPlaced, OrderPlacedV2, order_events, orders, placed
 
 OrderNumber = NewType("OrderNumber", int)
@@ -105,7 +106,7 @@ def test_a_key_field_that_is_missing_is_refused(catalogue: Catalogue, topic: Top
             order_id: str
 
 
-@pytest.mark.parametrize("annotation", [Optional[str], float, bool, Money, list[str], Any, bytes])  # noqa: UP045
+@each_of("annotation", [Optional[str], float, bool, Money, list[str], Any, bytes])  # noqa: UP045
 def test_a_key_field_without_one_text_form_is_refused(annotation: Any, catalogue: Catalogue, topic: Topic) -> None:
     with pytest.raises(ConfigurationError, match="no str, int or UUID"):
 
@@ -122,7 +123,7 @@ def test_a_key_field_may_have_constraints(catalogue: Catalogue, topic: Topic) ->
     assert event_type_of(Placed).key_of(Placed(order_id="abc")) == "abc"
 
 
-@pytest.mark.parametrize(
+@each_of(
     "name", ["", "order", "Order.placed", "order.", ".placed", "order..placed", "order.placed\n", "order-x.placed"]
 )
 def test_a_bad_type_name_is_refused(name: str, catalogue: Catalogue, topic: Topic) -> None:

@@ -4,9 +4,8 @@ import copy
 from collections.abc import Callable
 from typing import Any
 
-import pytest
-
 from surefoot.events.compatibility import Change, compare, compare_sets
+from tests.support.corpus import each_of
 
 Document = dict[str, Any]
 
@@ -58,7 +57,7 @@ def test_the_same_contract_has_no_changes() -> None:
     assert changed(lambda new: None) == []
 
 
-@pytest.mark.parametrize(
+@each_of(
     "change",
     [
         lambda new: new.update(title="Other", description="Other", examples=[1]),
@@ -96,7 +95,7 @@ def test_a_new_optional_property_in_an_alternative_is_compatible() -> None:
     assert {change.breaking for change in compare(old, new)} == {False}
 
 
-@pytest.mark.parametrize(
+@each_of(
     ("change", "path", "words"),
     [
         (lambda new: new["properties"].pop("mode"), "mode", "removed"),

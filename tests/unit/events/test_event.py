@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from surefoot.errors import FloatMoney, InvalidEvent, UndeclaredEvent
 from surefoot.events import Catalogue, EventData, Money, encode_data, new_event
+from tests.support.corpus import each_of
 from tests.unit.events.orders import OrderNoted, OrderPlaced, OrderPlacedV2, placed, unchecked
 
 NOON = datetime(2026, 1, 31, 12, 0, tzinfo=UTC)
@@ -122,7 +123,7 @@ def test_fields_go_out_under_their_aliases() -> None:
     assert encode_data(new_event(Renamed(orderId="o-1"))) == b'{"orderId":"o-1"}'
 
 
-@pytest.mark.parametrize(
+@each_of(
     ("data", "field"),
     [
         (unchecked(OrderPlaced, order_id=5, total=Money(1, "EUR"), note=None, tags=[]), "order_id"),
@@ -194,7 +195,7 @@ def test_a_nul_is_refused_exactly_when_there_is_one(note: str) -> None:
         assert OrderPlaced.model_validate_json(encode_data(event)).note == note
 
 
-@pytest.mark.parametrize(
+@each_of(
     "attributes",
     [
         {"key": "a\0"},

@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from surefoot.events.json_text import has_non_finite, is_nested_deeper
+from tests.support.corpus import each_of
 
 values = st.recursive(
     st.none() | st.integers() | st.floats() | st.text() | st.sampled_from(["NaN", '"Infinity\\', "[{", "\\"]),
@@ -17,7 +18,7 @@ values = st.recursive(
 )
 
 
-@pytest.mark.parametrize(
+@each_of(
     "raw",
     [b"NaN", b"-Infinity", b'{"a":NaN}', b'["NaN",NaN]', b'["\\"",NaN]', b'["\\\\",Infinity]', b'["\\\\\\"",NaN,"x"]'],
 )
@@ -25,7 +26,7 @@ def test_a_bare_nan_or_infinity_is_seen(raw: bytes) -> None:
     assert has_non_finite(raw)
 
 
-@pytest.mark.parametrize(
+@each_of(
     "raw",
     [
         b'"NaN"',

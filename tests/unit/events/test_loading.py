@@ -10,6 +10,7 @@ import schemas
 from surefoot.commands.loading import load, load_catalogue
 from surefoot.errors import ConfigurationError
 from surefoot.events import Catalogue, event_type_of
+from tests.support.corpus import each_of
 from tests.unit.events.orders import OrderPlaced, orders
 
 
@@ -35,9 +36,7 @@ def test_a_module_of_an_installed_package_is_found() -> None:
     assert load("tests.unit.events.orders:orders") is orders
 
 
-@pytest.mark.parametrize(
-    "reference", ["", "shop", "shop.events", "shop:", ":catalogue", "a:b:c", "./shop.py:x", "a..b:c"]
-)
+@each_of("reference", ["", "shop", "shop.events", "shop:", ":catalogue", "a:b:c", "./shop.py:x", "a..b:c"])
 def test_a_name_without_its_parts_is_refused(reference: str) -> None:
     with pytest.raises(ConfigurationError, match=r"say package.module:attribute"):
         load(reference)

@@ -14,6 +14,7 @@ from surefoot.errors import FloatMoney, InvalidEvent
 from surefoot.events import Money
 from surefoot.events.currencies import MINOR_UNIT_DIGITS
 from surefoot.events.money import MAX_MINOR_UNITS, CurrencyMismatch, InvalidMoney
+from tests.support.corpus import each_of
 
 minor_units = st.integers(-MAX_MINOR_UNITS, MAX_MINOR_UNITS)
 currencies = st.sampled_from(sorted(MINOR_UNIT_DIGITS))
@@ -44,13 +45,13 @@ def test_only_decimal_and_int_are_amounts(amount: object) -> None:
         Money.minor(amount, "EUR")  # type: ignore[arg-type]
 
 
-@pytest.mark.parametrize("currency", ["XXX", "eur", "", "EURO", "XAU", "BGN", None, 978])
+@each_of("currency", ["XXX", "eur", "", "EURO", "XAU", "BGN", None, 978])
 def test_an_unknown_currency_is_refused(currency: object) -> None:
     with pytest.raises(InvalidMoney, match="ISO 4217"):
         Money(1, currency)  # type: ignore[arg-type]
 
 
-@pytest.mark.parametrize(
+@each_of(
     ("amount", "currency", "minor"),
     [
         ("19.99", "EUR", 1999),
@@ -176,7 +177,7 @@ def test_a_fraction_in_json_is_float_money_too(number: str) -> None:
         Price.model_validate_json(f'{{"amount":{{"minor_units":{number},"currency":"EUR"}}}}')
 
 
-@pytest.mark.parametrize(
+@each_of(
     "amount",
     [
         "19.99 EUR",
@@ -210,7 +211,7 @@ def test_the_json_schema_says_what_is_on_the_wire() -> None:
             jsonschema.validate({"amount": wrong}, schema)
 
 
-@pytest.mark.parametrize(
+@each_of(
     ("currency", "digits"),
     [("EUR", 2), ("USD", 2), ("JPY", 0), ("ISK", 0), ("XOF", 0), ("KWD", 3), ("TND", 3), ("UYW", 4), ("XCG", 2)],
 )

@@ -13,6 +13,7 @@ from surefoot.events.compatibility import compare
 from surefoot.events.json_schema import export
 from surefoot.events.masking import NotJson, masked, personal_texts, without
 from surefoot.log.port import StoredRecord
+from tests.support.corpus import each_of
 
 catalogue = Catalogue(source="/tests")
 topic = catalogue.topic("person.events")
@@ -98,7 +99,7 @@ def test_a_member_that_nobody_declared_is_masked() -> None:
     assert shown({"more": {"phone": ["1", None]}})["more"] == {"phone": ["•••", None]}
 
 
-@pytest.mark.parametrize(
+@each_of(
     ("field", "value", "expected"),
     [
         ("ship_to", "Ada, London", "•••"),
@@ -140,7 +141,7 @@ def test_each_version_has_its_own_marks() -> None:
     }
 
 
-@pytest.mark.parametrize("data", [b"", b"Ada", b'{"a": NaN}', b"[" * 101 + b"]" * 101, b'"\\ud800"', b"\xff"])
+@each_of("data", [b"", b"Ada", b'{"a": NaN}', b"[" * 101 + b"]" * 101, b'"\\ud800"', b"\xff"])
 def test_what_is_no_json_cannot_be_shown(data: bytes) -> None:
     with pytest.raises(NotJson):
         masked(data, "order.placed", 1, catalogue)

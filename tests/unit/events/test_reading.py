@@ -13,6 +13,7 @@ from surefoot.events.binding import version_of
 from surefoot.events.envelope import USUAL_ATTRIBUTES, check
 from tests.bad_records.case import HAPPENED, good_headers, structured
 from tests.events import ThingHappened
+from tests.support.corpus import each_of
 
 catalogue = Catalogue(source="/tests")
 topic = catalogue.topic("test.reading")
@@ -67,7 +68,7 @@ def test_a_version_in_capitals_is_that_version() -> None:
     assert "is of version 3, and this reader knows version 1" in str(refusal(envelope, event_type_of(ThingHappened)))
 
 
-@pytest.mark.parametrize("dataschema", [None, "https://example.com/3", "urn:surefooted:thing.happened:3", "urn:a:b"])
+@each_of("dataschema", [None, "https://example.com/3", "urn:surefooted:thing.happened:3", "urn:a:b"])
 @pytest.mark.parametrize(("declared", "version"), [(ThingHappened, 1), (ThingHappenedV3, 3)])
 def test_an_event_that_does_not_say_its_version_is_read_as_whatever_is_declared(
     dataschema: str | None, declared: type[EventData], version: int

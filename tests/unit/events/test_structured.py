@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from surefoot.events import BadRecord, Envelope, decode, event_type_of, to_event
+from tests.support.corpus import each_of
 from tests.unit.events.orders import OrderPlaced, placed
 
 HEADERS = [("content-type", b"application/cloudevents+json")]
@@ -25,7 +26,7 @@ def reason_of(value: bytes | None, content_type: bytes = HEADERS[0][1]) -> str:
     return refused.value.reason
 
 
-@pytest.mark.parametrize(
+@each_of(
     "data",
     [
         '{ "b" : 1 , "a": [1,2 , 3] }',
@@ -96,7 +97,7 @@ def test_names_may_be_escaped() -> None:
     assert read(',"\\u0073ubject":"s"').attributes["subject"] == "s"
 
 
-@pytest.mark.parametrize(
+@each_of(
     ("members", "reason"),
     [
         (',"subject":1', "bad_attribute_value"),
@@ -144,7 +145,7 @@ def test_a_bad_event_is_refused_with_its_reason(members: str, reason: str) -> No
     assert reason_of(f"{{{REQUIRED}{members}}}".encode()) == reason
 
 
-@pytest.mark.parametrize(
+@each_of(
     ("value", "reason"),
     [
         (None, "null_value"),
@@ -170,7 +171,7 @@ def test_a_bad_value_is_refused_with_its_reason(value: bytes | None, reason: str
     assert reason_of(value) == reason
 
 
-@pytest.mark.parametrize(
+@each_of(
     ("content_type", "reason"),
     [
         (b"application/cloudevents-batch+json", "batch_unsupported"),

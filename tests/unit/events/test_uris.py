@@ -2,14 +2,14 @@
 
 from ipaddress import IPv6Address
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from surefoot.events.text import is_uri, is_uri_reference
+from tests.support.corpus import each_of
 
 
-@pytest.mark.parametrize(
+@each_of(
     "text",
     [
         # examples of RFC 3986, section 1.1.2
@@ -40,7 +40,7 @@ def test_a_uri_is_a_reference_too(text: str) -> None:
     assert is_uri_reference(text)
 
 
-@pytest.mark.parametrize(
+@each_of(
     "text",
     ["/", "//", "///", "////", "/a//b", "//a:80/b:c", "//[::1]", "a/b:c", "./a:b", "?a", "#a", "a@b", "//a?b", "//?#"],
 )
@@ -49,7 +49,7 @@ def test_a_relative_reference_is_no_uri(text: str) -> None:
     assert not is_uri(text)
 
 
-@pytest.mark.parametrize(
+@each_of(
     "text",
     [
         "",

@@ -1,16 +1,16 @@
 """Whose fault it is: the record's, or not. Every code that Kafka answers a produce request with, by hand."""
 
-import pytest
 from aiokafka import errors
 
 from surefoot.log.aiokafka_typed import InvalidRecord
 from surefoot.log.kafka_failures import refusal_of, unavailable
 from surefoot.log.kafka_settings import KafkaSettings
+from tests.support.corpus import each_of
 
 SETTINGS = KafkaSettings(bootstrap_servers="broker:9092")
 
 
-@pytest.mark.parametrize(
+@each_of(
     ("error", "reason"),
     [
         (errors.MessageSizeTooLargeError(), "too_large"),
@@ -26,7 +26,7 @@ def test_these_are_the_records_own_fault(error: Exception, reason: str) -> None:
     assert refusal_of(error) == reason
 
 
-@pytest.mark.parametrize(
+@each_of(
     "error",
     [
         errors.KafkaConnectionError(),

@@ -9,6 +9,7 @@ import pytest
 from surefoot.errors import ConfigurationError
 from surefoot.log.aiokafka_typed import connection_arguments
 from surefoot.log.kafka_settings import KafkaSettings
+from tests.support.corpus import each_of
 
 
 def settings(**given: Any) -> KafkaSettings:
@@ -36,7 +37,7 @@ def test_the_address_is_needed(monkeypatch: pytest.MonkeyPatch) -> None:
         KafkaSettings()
 
 
-@pytest.mark.parametrize(
+@each_of(
     ("given", "sentence"),
     [
         ({"security_protocol": "SASL_SSL"}, "needs a user and a password"),

@@ -15,6 +15,7 @@ from surefoot.log.partitioner import key_hash, partition_of
 from surefoot.log.port import TopicPartition
 from surefoot.saga import Saga
 from surefoot.saga.stimulus import Arrived, Replied
+from tests.support.corpus import each_of
 from tests.trips import (
     Book,
     Booked,
@@ -72,7 +73,7 @@ def test_a_reply_to_a_command_that_nobody_has_sent_is_for_nobody() -> None:
     assert stimuli(REGISTRY, event, NOTHING) == []  # type: ignore[arg-type]
 
 
-@pytest.mark.parametrize(
+@each_of(
     ("direction", "data", "answer"),
     [
         ("do", Booked(trip_id="t-1", seat="1A"), "done"),

@@ -7,6 +7,7 @@ import pytest
 
 from orchestrator.silence import Counts, Due, Evidence, Listen, NotBefore, Suspicion, Verdict, Why, judge
 from surefoot.log.port import TopicPartition
+from tests.support.corpus import each_of
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 GRACE = timedelta(seconds=5)
@@ -68,7 +69,7 @@ def test_the_clock_starts_when_the_command_was_published() -> None:
     assert verdict(later) == NotBefore(NOW + timedelta(seconds=20), "unpublished")
 
 
-@pytest.mark.parametrize(
+@each_of(
     ("evidence", "why"),
     [
         (replace(ALL_READ, read={REPLIES: 9}), "replies_lag"),

@@ -2,10 +2,9 @@
 
 from datetime import timedelta
 
-import pytest
-
 from outbox_publisher.plan import PendingRow, plan, record_of, split
 from surefoot.log.port import Acknowledged, Refused, TopicPartition, TopicSpec
+from tests.support.corpus import each_of
 
 FOUR = TopicSpec("t", 4, timedelta(days=1), 1000)
 
@@ -51,7 +50,7 @@ def test_a_record_carries_its_position_as_a_padded_sequence() -> None:
     assert record.headers == [("ce_id", b"x"), ("ce_sequence", b"00000000000000000042")]
 
 
-@pytest.mark.parametrize(
+@each_of(
     "headers", ['[["a",null]]', '[["a",1]]', '[[1,"x"]]', '["abc"]', "null", '[["a","b","c"]]', "7", "{}x", '{"a":"b"}']
 )
 def test_a_row_with_odd_headers_is_refused_and_stops_only_its_own_key(headers: str) -> None:

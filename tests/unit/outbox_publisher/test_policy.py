@@ -2,15 +2,14 @@
 
 from datetime import timedelta
 
-import pytest
-
 from outbox_publisher.policy import GiveUp, TryAgain, after_refusal, next_pause
 from surefoot.telemetry.backoff import backoff
+from tests.support.corpus import each_of
 
 SECOND = timedelta(seconds=1)
 
 
-@pytest.mark.parametrize(
+@each_of(
     ("attempts_before", "decision"),
     [
         (0, TryAgain(timedelta(seconds=1))),

@@ -15,6 +15,7 @@ from services.payment.charge_news import (
     unmoved,
 )
 from surefoot.events import Money
+from tests.support.corpus import each_of
 
 EUR_20 = Money.minor(2000, "EUR")
 STEP, LATE, NO = "step", "late", "contradicted"
@@ -34,7 +35,7 @@ def charge(status: Status = "PENDING", *, refunded: int = 0, txn: str | None = "
     return Known("ch-1", "acme", EUR_20, Money.minor(refunded, "EUR"), status, "provider", txn, "why")
 
 
-@pytest.mark.parametrize("status", TABLE)
+@each_of("status", TABLE)
 def test_states_only_move_forward(status: Status) -> None:
     known = charge(status, refunded=2000 if status == "REFUNDED" else 0)
     for to, expected in zip(NEWS, TABLE[status], strict=True):

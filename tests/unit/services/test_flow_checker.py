@@ -2,11 +2,10 @@
 
 from dataclasses import replace
 
-import pytest
-
 from services.checks.flow_books import Books, Refund, Return
 from services.checks.flows import Violation, findings
 from services.checks.stock_books import Reservation, Returned
+from tests.support.corpus import each_of
 
 TWO = (("table", 2),)
 ONE = (("table", 1),)
@@ -56,7 +55,7 @@ def test_right_books_have_no_findings() -> None:
     assert findings(Books()) == []
 
 
-@pytest.mark.parametrize(
+@each_of(
     ("books", "violation", "words"),
     [
         (with_order("o-2", "CANCELLED"), "kept_for_nothing", "RESERVED for o-2, which is CANCELLED"),

@@ -2,10 +2,9 @@
 
 from dataclasses import replace
 
-import pytest
-
 from services.checks.ledger import Violation, findings, unbalanced
 from services.checks.ledger_books import Account, Books, Entry, Operation
+from tests.support.corpus import each_of
 
 # 10 EUR come in to the wallet, 4 go on to the shop, 1 leaves it; 50 are refused; 3 USD come in beside.
 OPERATIONS = [
@@ -61,7 +60,7 @@ def test_what_is_balanced_only_over_currencies_is_not() -> None:
     assert [one.violation for one in found] == ["unbalanced", "unbalanced"]
 
 
-@pytest.mark.parametrize(
+@each_of(
     ("books", "violations"),
     [
         (replace(RIGHT, entries=ENTRIES[:-1]), {"unbalanced", "not_as_asked", "differs"}),

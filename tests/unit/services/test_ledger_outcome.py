@@ -8,6 +8,7 @@ from services.ledger import Contended, Done, Outcome, Refused
 from services.ledger.outcome import Reason, reason_of
 from services.ledger.patience import Patience
 from surefoot.events import Money
+from tests.support.corpus import each_of
 
 
 class DatabaseError(Exception):
@@ -16,7 +17,7 @@ class DatabaseError(Exception):
         self.sqlstate = sqlstate
 
 
-@pytest.mark.parametrize(
+@each_of(
     ("sqlstate", "reason"),
     [
         ("40P01", "CONFLICT"),

@@ -10,6 +10,7 @@ from services.ledger import InvalidMove, InvalidName, Move, statements
 from services.ledger.statement import Statement
 from surefoot.errors import FloatMoney
 from surefoot.events import Money
+from tests.support.corpus import each_of
 
 FIVE = Money(Decimal("5.00"), "EUR")
 
@@ -57,7 +58,7 @@ def test_nothing_of_a_value_is_ever_in_the_text() -> None:
     assert statements.move(Move(nasty, nasty + "1", nasty, FIVE)).sql == plain.sql
 
 
-@pytest.mark.parametrize(
+@each_of(
     "statement",
     [
         statements.move(Move("op", "wallet", "shop", FIVE)),

@@ -3,11 +3,11 @@
 from dataclasses import replace
 from io import StringIO
 
-import pytest
 from rich.console import Console
 
 from services.demo.letters_outcome import Ended, show
 from surefoot.testing.balance import Balance
+from tests.support.corpus import each_of
 
 BALANCE = Balance(
     "demo-labels",
@@ -35,7 +35,7 @@ def test_where_all_adds_up_it_is_well() -> None:
     assert "✓ Every event is accounted for" in told(WELL)
 
 
-@pytest.mark.parametrize(
+@each_of(
     "ended",
     [
         replace(WELL, balance=replace(BALANCE, processed=601)),

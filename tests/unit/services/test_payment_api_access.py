@@ -8,6 +8,7 @@ from pydantic import SecretStr
 from services.payment.api.access import Access, Refusal, access_of, tenants_by_hash
 from services.payment.api.settings import ApiSettings
 from surefoot.errors import ConfigurationError
+from tests.support.corpus import each_of
 
 ACME = "sk_acme_0123456789abcdef"
 BOLT = "sk_bolt_0123456789abcdef"
@@ -23,7 +24,7 @@ def test_a_key_given_as_itself_or_as_its_hash_opens_for_its_tenant() -> None:
     assert access().tenant_of(f"bearer  {BOLT} ") == "bolt"
 
 
-@pytest.mark.parametrize(
+@each_of(
     "said",
     [None, "", "Bearer", "Bearer ", ACME, f"Basic {ACME}", f"Bearer {ACME}x", f"Bearer {HASH_OF_BOLT}", "Bearer ü" * 9],
 )
@@ -37,7 +38,7 @@ def test_the_hash_of_a_key_is_no_key() -> None:
     assert isinstance(access().tenant_of(f"Bearer {HASH_OF_BOLT.removeprefix('sha256:')}"), Refusal)
 
 
-@pytest.mark.parametrize(
+@each_of(
     ("said", "words"),
     [
         ("nonsense", "no JSON"),

@@ -3,11 +3,10 @@
 from dataclasses import replace
 from typing import Any
 
-import pytest
-
 from services.checks.charges import findings
 from services.checks.charges_books import Books, LedgerLine, OurRefund, Ours
 from services.checks.money_books import Charge, GivenBack
+from tests.support.corpus import each_of
 
 SOUND = Books(
     ours=[
@@ -63,7 +62,7 @@ def test_books_that_add_up_have_no_findings() -> None:
     assert findings(SOUND) == []
 
 
-@pytest.mark.parametrize(
+@each_of(
     ("books", "violation"),
     [
         (added("theirs", Charge("k-1b", "t-1b", "ch_1", "CAPTURED", 2000, 0, "EUR")), "charged_twice"),

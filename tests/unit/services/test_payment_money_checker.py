@@ -7,6 +7,7 @@ import pytest
 
 from services.checks.money import findings
 from services.checks.money_books import Books, Charge, GivenBack, Order, Payment, Refund
+from tests.support.corpus import each_of
 
 SOUND = Books(
     orders=[
@@ -72,7 +73,7 @@ STRAY = Charge("k-8", "c-8", "o-unknown", "CAPTURED", 100, 0, "EUR")
 BACK_AGAIN = GivenBack("void:k-7", "c-7", 3000, "EUR")
 
 
-@pytest.mark.parametrize(
+@each_of(
     ("books", "expected"),
     [
         pytest.param(

@@ -3,9 +3,8 @@
 from dataclasses import replace
 from typing import Any
 
-import pytest
-
 from services.demo.payments_outcome import Ended
+from tests.support.corpus import each_of
 
 WELL = Ended(sent=9, answers=(1, 1), at_provider=2, lines=2, published=2)
 
@@ -14,7 +13,7 @@ def test_two_charges_once_each_are_well() -> None:
     assert WELL.is_well
 
 
-@pytest.mark.parametrize(
+@each_of(
     "changes",
     [
         {"answers": (1, 2)},

@@ -2,10 +2,9 @@
 
 from dataclasses import replace
 
-import pytest
-
 from services.checks.stock import Violation, findings
 from services.checks.stock_books import Books, Hold, Move, Reservation, Returned
+from tests.support.corpus import each_of
 
 # 10 received; s-1 holds 2, which o-1 takes and gets shipped; o-2 reserves 3 and gives them back; s-2's hold of 1
 # expires, s-3's of 1 is released; o-3 has 1 reserved, s-4 holds 1; r-1 comes back to the shelf, r-2 is put apart.
@@ -52,7 +51,7 @@ def test_right_books_have_no_findings() -> None:
     assert findings(RIGHT) == []
 
 
-@pytest.mark.parametrize(
+@each_of(
     ("books", "violation", "words"),
     [
         (replace(RIGHT, stock={"table": (-1, 1, 1, 1)}), "negative", "table stands at"),

@@ -74,6 +74,11 @@ def test_an_empty_table_fails() -> None:
         test()
 
 
+def test_a_table_that_has_lost_a_row_is_refused() -> None:
+    with pytest.raises(AssertionError, match="There are 2 rows, and 3 are expected"):
+        each_of("number", [1, 2], expected=3)
+
+
 def test_ctrl_c_ends_the_corpus_at_once() -> None:
     def interrupted() -> None:
         raise KeyboardInterrupt

@@ -13,6 +13,7 @@ from prometheus_client.metrics import MetricWrapperBase
 import services.ledger.metrics
 import services.payment.metrics
 import surefoot.idempotency.metrics
+from tests.support.corpus import each_of
 
 ROOT = Path(__file__).parents[3]
 RULES: list[dict[str, Any]] = [
@@ -46,13 +47,13 @@ def problems(rule: dict[str, Any], known: dict[str, set[str]]) -> Iterator[str]:
             yield f"{name} has no {(labels | told) - known[name]}"
 
 
-@pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule["alert"])
+@each_of("rule", RULES, named=lambda rule: rule["alert"], expected=10)
 def test_every_rule_is_about_metrics_and_labels_that_are_exported(rule: dict[str, Any]) -> None:
     assert list(problems(rule, exported(*MODULES))) == []
     assert rule["labels"]["severity"] in ("page", "warning", "info")
 
 
-@pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule["alert"])
+@each_of("rule", RULES, named=lambda rule: rule["alert"], expected=10)
 def test_every_rule_leads_to_what_to_do(rule: dict[str, Any]) -> None:
     page, anchor = rule["annotations"]["runbook"].split("#")
     headings = re.findall(r"^#+ (.+)$", (ROOT / page).read_text(), re.MULTILINE)

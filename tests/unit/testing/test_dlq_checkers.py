@@ -16,6 +16,7 @@ from surefoot.testing.dlq_checkers import (
     out_of_order,
     replay_after_discard,
 )
+from tests.support.corpus import each_of
 
 DIED = ["a", "b", "c", "d"]
 LETTERS = [
@@ -81,7 +82,7 @@ def test_an_open_letter_whose_effect_has_been_had_is_found() -> None:
     ]
 
 
-@pytest.mark.parametrize(
+@each_of(
     ("job", "items", "said"),
     [
         (REPLAY._replace(status="RUNNING"), ITEMS, "it is RUNNING, and nothing is under way"),

@@ -11,6 +11,7 @@ from standardwebhooks import Webhook, WebhookVerificationError
 
 from surefoot.errors import ConfigurationError
 from surefoot.webhooks.standard import secret_bytes, signed_headers
+from tests.support.corpus import each_of
 
 KEY = bytes(range(32))
 SECRET = "whsec_" + base64.b64encode(KEY).decode()
@@ -61,7 +62,7 @@ def test_an_independent_verifier_refuses_a_changed_body_an_old_message_and_anoth
         Webhook("whsec_" + base64.b64encode(b"another" * 5).decode()).verify(BODY, headers)
 
 
-@pytest.mark.parametrize(
+@each_of(
     "secret",
     [
         "",
