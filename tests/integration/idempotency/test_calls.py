@@ -17,7 +17,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from surefoot.idempotency import Idempotent, PhaseMisuse, ProviderBusy, Store, Tx, idempotent
 from tests.integration.idempotency.apps import SETTINGS, Bank, Turn, answers, app_around, breaks, hangs, paying
 from tests.integration.idempotency.http_ground import REPLAYED, new_key, served
-from tests.waiting import eventually
+from tests.support.waiting import eventually
 
 pytestmark = pytest.mark.slow
 

@@ -9,7 +9,7 @@ import pytest
 from surefoot.idempotency import Store
 from tests.idempotency_app import app_settings, make_app, open_works
 from tests.integration.idempotency.http_ground import new_key
-from tests.waiting import eventually
+from tests.support.waiting import eventually
 
 pytestmark = pytest.mark.slow
 

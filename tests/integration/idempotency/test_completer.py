@@ -20,7 +20,7 @@ from tests.idempotency_app import app_settings
 from tests.integration.idempotency.apps import SETTINGS, Bank, app_around, breaks, paying
 from tests.integration.idempotency.http_ground import REPLAYED, new_key, served
 from tests.integration.idempotency.storing import age, answered, asked, kept
-from tests.waiting import eventually
+from tests.support.waiting import eventually
 
 pytestmark = pytest.mark.slow
 

@@ -18,7 +18,7 @@ from surefoot.idempotency import Idempotency, Idempotent, PhaseMisuse, Store, Tx
 from tests.idempotency_door import Quiet
 from tests.integration.idempotency.apps import SETTINGS, Bank, answers, app_around, breaks, hangs
 from tests.integration.idempotency.http_ground import REPLAYED, new_key, served
-from tests.waiting import eventually
+from tests.support.waiting import eventually
 
 pytestmark = pytest.mark.slow
 

@@ -10,7 +10,7 @@ from tests.cut import CutProxy
 from tests.idempotency_app import app_settings
 from tests.integration.idempotency.apps import Bank, paying
 from tests.integration.idempotency.http_ground import REPLAYED, ground, metric, new_key, served
-from tests.waiting import eventually
+from tests.support.waiting import eventually
 
 pytestmark = pytest.mark.slow
 
