@@ -15,7 +15,7 @@ import pytest
 
 from surefoot.database.embedded import EmbeddedPostgres
 from surefoot.database.migrate import migrate
-from tests.servers import postgres
+from tests.support.postgres_servers import postgres
 
 # Without fsync a commit is lost if the machine loses its power, and only then: no test does that, and each commit of
 # each test would wait for the disk. Servers that tests crash have it on, and so has this one at full size.

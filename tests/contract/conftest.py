@@ -5,8 +5,8 @@ from collections.abc import AsyncIterator
 import pytest
 
 from surefoot.log.port import EventLog, Publisher, TopicPartition, TopicSpec
-from tests.contract.adapters import Adapter, Forget, forget_in_kafka, forget_in_postgres
-from tests.contract.reading import DAY, LIMIT
+from tests.support.event_log.adapters import Adapter, Forget, forget_in_kafka, forget_in_postgres
+from tests.support.event_log.members import DAY, LIMIT
 
 
 @pytest.fixture(params=[pytest.param("kafka", marks=pytest.mark.kafka), "postgres"])

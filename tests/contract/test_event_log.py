@@ -7,8 +7,8 @@ import pytest
 
 from surefoot.errors import ConfigurationError
 from surefoot.log.port import Acknowledged, EventLog, Publisher, Record, Refused, TopicPartition, TopicSpec
-from tests.contract.adapters import Forget
-from tests.contract.reading import DAY, LIMIT, member, plain, read, stored
+from tests.support.event_log.adapters import Forget
+from tests.support.event_log.members import DAY, LIMIT, member, plain, read, stored
 
 
 class TestPublishing:

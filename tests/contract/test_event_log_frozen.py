@@ -11,14 +11,14 @@ from contextlib import asynccontextmanager
 import pytest
 
 from surefoot.log.port import EventLog, TopicPartition
-from tests.contract.adapters import Adapter
-from tests.contract.frozen_member import LOST, OWNS_ALL, STORED
-from tests.contract.reading import member, shares
+from tests.support.event_log.adapters import Adapter
+from tests.support.event_log.frozen_member import LOST, OWNS_ALL, STORED
+from tests.support.event_log.members import member, shares
 
 
 @asynccontextmanager
 async def owner_of_all(adapter: Adapter, group: str, topic: str) -> AsyncIterator[Process]:
-    module = "tests.contract.frozen_member"
+    module = "tests.support.event_log.frozen_member"
     process = await asyncio.create_subprocess_exec(
         sys.executable, "-m", module, *adapter, group, topic, stdin=PIPE, stdout=PIPE
     )

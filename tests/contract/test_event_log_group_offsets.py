@@ -4,8 +4,8 @@ import pytest
 
 from surefoot.errors import LogUnavailable
 from surefoot.log.port import EventLog, Publisher, TopicPartition, TopicSpec
-from tests.contract.adapters import Adapter
-from tests.contract.reading import DAY, LIMIT, member, plain, read, shares
+from tests.support.event_log.adapters import Adapter
+from tests.support.event_log.members import DAY, LIMIT, member, plain, read, shares
 
 NOBODY_THERE = {"kafka": "127.0.0.1:1", "postgres": "postgresql://nobody@127.0.0.1:1/nothing"}
 

@@ -7,7 +7,7 @@ import pytest
 
 from surefoot.errors import LeaseLost
 from surefoot.log.port import EventLog, Publisher, TopicPartition
-from tests.contract.reading import member, plain, read, shares
+from tests.support.event_log.members import member, plain, read, shares
 from tests.support.waiting import eventually
 
 pytestmark = pytest.mark.slow

@@ -8,8 +8,8 @@ from datetime import timedelta
 import pytest
 
 from surefoot.log.port import EventLog, Publisher, Subscription, TopicPartition
-from tests.contract.adapters import Adapter
-from tests.contract.reading import Member, member, plain, read, shares
+from tests.support.event_log.adapters import Adapter
+from tests.support.event_log.members import Member, member, plain, read, shares
 from tests.support.waiting import eventually
 
 pytestmark = pytest.mark.slow

@@ -11,9 +11,9 @@ import pytest
 from surefoot.log.kafka import KafkaLog
 from surefoot.log.kafka_settings import KafkaSettings
 from surefoot.testing.kafka import Broker
-from tests.crash import ground
-from tests.events import things_on
-from tests.relaying import RelayProcess, spec, start_relay
+from tests.support.event_types import things_on
+from tests.support.relay import journal as ground
+from tests.support.relay.processes import RelayProcess, spec, start_relay
 
 StartRelay = Callable[..., Awaitable[RelayProcess]]
 

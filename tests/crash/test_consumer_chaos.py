@@ -12,9 +12,9 @@ from itertools import chain
 import pytest
 
 from surefoot.events import Event, EventData
-from tests.crash.consumer_ground import Ground
+from tests.support.consumer.crash_harness import Ground
 
-pytest_plugins = ["tests.crash.consumer_fixtures"]
+pytest_plugins = ["tests.support.consumer.crash_fixtures"]
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
 
 EVENTS, KEYS, MEMBERS = 50_000, 1_000, 3

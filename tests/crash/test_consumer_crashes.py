@@ -7,11 +7,11 @@ import signal
 
 import pytest
 
-from tests.consuming import ConsumerProcess
-from tests.crash.consumer_ground import Ground
+from tests.support.consumer.crash_harness import Ground
+from tests.support.consumer.processes import ConsumerProcess
 from tests.support.waiting import eventually
 
-pytest_plugins = ["tests.crash.consumer_fixtures"]
+pytest_plugins = ["tests.support.consumer.crash_fixtures"]
 pytestmark = pytest.mark.slow
 
 SMALL = {"batch_records": "10"}

@@ -10,11 +10,11 @@ import signal
 import pytest
 
 from surefoot.events import Event, EventData
-from tests.crash.consumer_app import ATTEMPTS, REST_S, WHEN_DEAD
-from tests.crash.consumer_ground import FAULTY, Ground
+from tests.support.consumer.crash_app import ATTEMPTS, REST_S, WHEN_DEAD
+from tests.support.consumer.crash_harness import FAULTY, Ground
 from tests.support.waiting import eventually
 
-pytest_plugins = ["tests.crash.consumer_fixtures"]
+pytest_plugins = ["tests.support.consumer.crash_fixtures"]
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
 
 EVENTS = 4500 if os.environ.get("SUREFOOT_SOAK") else 1800

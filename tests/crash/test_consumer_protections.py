@@ -6,12 +6,12 @@ import signal
 
 import pytest
 
-from tests.consuming import ConsumerProcess
-from tests.crash.consumer_app import ATTEMPTS, REST_S, WHEN_DEAD
-from tests.crash.consumer_ground import FAULTY, Ground
+from tests.support.consumer.crash_app import ATTEMPTS, REST_S, WHEN_DEAD
+from tests.support.consumer.crash_harness import FAULTY, Ground
+from tests.support.consumer.processes import ConsumerProcess
 from tests.support.waiting import eventually
 
-pytest_plugins = ["tests.crash.consumer_fixtures"]
+pytest_plugins = ["tests.support.consumer.crash_fixtures"]
 pytestmark = pytest.mark.slow
 
 PATIENT = {"lock_timeout": "PT15S", "handover": "PT10S"}

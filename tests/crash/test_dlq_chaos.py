@@ -10,10 +10,10 @@ import signal
 
 import pytest
 
-from tests.crash.dlq_ground import DlqGround
+from tests.support.dlq.crash_harness import DlqGround
 from tests.support.waiting import eventually
 
-pytest_plugins = ["tests.crash.dlq_fixtures"]
+pytest_plugins = ["tests.support.dlq.crash_fixtures"]
 SOAK = bool(os.environ.get("SUREFOOT_SOAK"))
 LETTERS, KEYS = (10_000, 600) if SOAK else (1_500, 300)
 PATIENCE_S = 1_500 if SOAK else 240

@@ -5,10 +5,10 @@ import signal
 
 import pytest
 
-from tests.crash.dlq_ground import EVERYTHING, WHY, DlqGround
+from tests.support.dlq.crash_harness import EVERYTHING, WHY, DlqGround
 from tests.support.waiting import eventually
 
-pytest_plugins = ["tests.crash.dlq_fixtures"]
+pytest_plugins = ["tests.support.dlq.crash_fixtures"]
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
 
 LETTERS, KEYS = 24, 6

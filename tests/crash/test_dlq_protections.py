@@ -9,10 +9,10 @@ import pytest
 from dlq.jobs import Jobs
 from dlq.people import Person
 from dlq.settings import DlqSettings
-from tests.crash.dlq_ground import DlqGround
+from tests.support.dlq.crash_harness import DlqGround
 from tests.support.waiting import eventually
 
-pytest_plugins = ["tests.crash.dlq_fixtures"]
+pytest_plugins = ["tests.support.dlq.crash_fixtures"]
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
 
 

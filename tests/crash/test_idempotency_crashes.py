@@ -9,9 +9,9 @@ from collections.abc import Sequence
 import pytest
 
 from tests.blackbox.idempotency.asking import Ask, ask
-from tests.crash.idempotency_ground import Ground, ServerProcess
+from tests.support.idempotency.crash_harness import Ground, ServerProcess
 
-pytest_plugins = ["tests.crash.idempotency_fixtures"]
+pytest_plugins = ["tests.support.idempotency.crash_fixtures"]
 pytestmark = pytest.mark.slow
 
 POINTS = {

@@ -16,7 +16,7 @@ from uuid import uuid4
 import asyncpg
 import pytest
 
-from tests.crash.idempotency_crowd import Ask, Line, Tally, crowd, served, trickle
+from tests.support.idempotency.crowd import Ask, Line, Tally, crowd, served, trickle
 
 SOAK = bool(os.environ.get("SUREFOOT_SOAK"))
 KEYS = 500 if SOAK else 12

@@ -8,9 +8,9 @@ import signal
 import pytest
 
 from tests.blackbox.idempotency.asking import ask
-from tests.crash.idempotency_ground import Ground
+from tests.support.idempotency.crash_harness import Ground
 
-pytest_plugins = ["tests.crash.idempotency_fixtures"]
+pytest_plugins = ["tests.support.idempotency.crash_fixtures"]
 pytestmark = pytest.mark.slow
 
 

@@ -27,10 +27,10 @@ from services.checks import charges, ledger
 from services.settings import ServiceSettings
 from services.tables import create_tables
 from surefoot.client import Answer, Client, Patience, new_key
-from tests.crash.payment_api_app import NEW_KEYS
-from tests.integration.services.payment_api_ground import authorised
-from tests.integration.services.provider_process import ProviderProcess, provider_running
 from tests.support import processes
+from tests.support.services.payment_api_harness import authorised
+from tests.support.services.provider_process import ProviderProcess, provider_running
+from tests.support.services.unreliable_payment_api import NEW_KEYS
 from tests.support.waiting import eventually
 
 SOAK = bool(os.environ.get("SUREFOOT_SOAK"))
@@ -125,7 +125,7 @@ async def dark(url: str, directory: Path, *arguments: str, trouble: tuple[str, .
             "SUREFOOT_PAYMENT_PROVIDER_URL": provider.url,
             "SUREFOOT_IDEMPOTENCY_SECRETS": f'["{secret}"]',
         }
-        command = ("tests.crash.payment_api_app", *arguments)
+        command = ("tests.support.services.unreliable_payment_api", *arguments)
         with (directory / "payments.log").open("ab") as log:
             process = await processes.start_async(command, environment=environment, stdout=PIPE, stderr=log)
         assert process.stdout is not None

@@ -24,14 +24,16 @@ from surefoot.log.kafka import KafkaLog
 from surefoot.log.kafka_settings import KafkaSettings
 from surefoot.log.postgres import PostgresLog
 from surefoot.testing.kafka import LocalKafka
-from tests import consuming, orchestrating, relaying
-from tests.crash.platform_ground import Ground
-from tests.crash.platform_operator import Operator
-from tests.crash.platform_supervisor import Supervisor
-from tests.crash.platform_trouble import Trouble
 from tests.integration.services.test_services_commands import CANCELLED, SET_ASIDE
-from tests.relaying import as_environment, start_process
-from tests.servers import postgres
+from tests.support.consumer import processes as consuming
+from tests.support.platform.harness import Ground
+from tests.support.platform.operator import Operator
+from tests.support.platform.supervisor import Supervisor
+from tests.support.platform.trouble import Trouble
+from tests.support.postgres_servers import postgres
+from tests.support.relay import processes as relaying
+from tests.support.relay.processes import as_environment, start_process
+from tests.support.saga import orchestrators as orchestrating
 from tests.support.waiting import eventually
 
 SOAK = bool(os.environ.get("SUREFOOT_SOAK"))
@@ -193,7 +195,7 @@ async def test_a_new_key_for_every_call_is_noticed(database_url: str, tmp_path: 
     platform = Platform(database_url, tmp_path, environment=ENVIRONMENT, provider=("--timeout-after-charge=1",))
     await platform.prepare()
     weakened = {**ENVIRONMENT, "SUREFOOT_PAYMENT_PROVIDER_URL": f"http://127.0.0.1:{platform.provider_port}"}
-    command = ["tests.crash.platform_weakened", "key", *platform.commands.pop("payment")]
+    command = ["tests.support.weakened.platform", "key", *platform.commands.pop("payment")]
     async with shopping(platform) as buyers, Supervisor(platform) as supervisor:
         payment = await start_process(command, tmp_path / "payment.log", weakened)
         try:

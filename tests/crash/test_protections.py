@@ -18,10 +18,10 @@ from surefoot.log.kafka import KafkaLog
 from surefoot.outbox.entry import entry_of
 from surefoot.outbox.write import statement
 from surefoot.testing.checkers import check_all
-from tests.crash import ground
 from tests.crash.conftest import StartRelay
-from tests.events import ThingHappened
-from tests.relaying import as_seen, read_all, spec
+from tests.support.event_types import ThingHappened
+from tests.support.relay import journal as ground
+from tests.support.relay.processes import as_seen, read_all, spec
 from tests.support.waiting import eventually
 
 pytestmark = [pytest.mark.kafka, pytest.mark.slow]

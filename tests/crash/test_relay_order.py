@@ -10,9 +10,9 @@ import pytest
 
 from surefoot.log.kafka import KafkaLog
 from surefoot.testing.checkers import check_all, stale_write
-from tests.crash import ground
 from tests.crash.conftest import StartRelay
-from tests.relaying import RelayProcess, as_seen, read_all
+from tests.support.relay import journal as ground
+from tests.support.relay.processes import RelayProcess, as_seen, read_all
 from tests.support.waiting import eventually
 
 pytestmark = [pytest.mark.kafka, pytest.mark.slow]

@@ -16,10 +16,10 @@ from surefoot.log.kafka import KafkaLog
 from surefoot.log.kafka_settings import KafkaSettings
 from surefoot.testing.checkers import check_all
 from surefoot.testing.kafka import LocalKafka
-from tests.crash import ground
-from tests.events import things_on
-from tests.relaying import RelayProcess, as_seen, read_all, spec, start_relay
-from tests.servers import postgres
+from tests.support.event_types import things_on
+from tests.support.postgres_servers import postgres
+from tests.support.relay import journal as ground
+from tests.support.relay.processes import RelayProcess, as_seen, read_all, spec, start_relay
 from tests.support.waiting import eventually
 
 pytestmark = [pytest.mark.kafka, pytest.mark.slow]

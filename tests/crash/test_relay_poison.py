@@ -7,9 +7,9 @@ import pytest
 
 from surefoot.log.kafka import KafkaLog
 from surefoot.testing.checkers import out_of_order, split_key
-from tests.crash import ground
 from tests.crash.conftest import StartRelay
-from tests.relaying import as_seen, read_all, statuses
+from tests.support.relay import journal as ground
+from tests.support.relay.processes import as_seen, read_all, statuses
 from tests.support.waiting import eventually
 
 pytestmark = [pytest.mark.kafka, pytest.mark.slow]

@@ -8,10 +8,10 @@ import signal
 
 import pytest
 
-from tests.crash.saga_ground import Ground
+from tests.support.saga.crash_harness import Ground
 from tests.support.waiting import eventually
 
-pytest_plugins = ["tests.crash.saga_fixtures"]
+pytest_plugins = ["tests.support.saga.crash_fixtures"]
 pytestmark = pytest.mark.slow
 
 POINTS = {

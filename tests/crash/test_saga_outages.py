@@ -16,10 +16,10 @@ import pytest
 from surefoot.log.kafka import KafkaLog
 from surefoot.log.kafka_settings import KafkaSettings
 from surefoot.testing.kafka import LocalKafka
-from tests.crash import saga_ground
-from tests.crash.saga_ground import Ground
+from tests.support.saga import crash_harness as saga_ground
+from tests.support.saga.crash_harness import Ground
 
-pytest_plugins = ["tests.crash.saga_fixtures"]
+pytest_plugins = ["tests.support.saga.crash_fixtures"]
 pytestmark = [pytest.mark.slow, pytest.mark.kafka, pytest.mark.timeout(900)]
 
 AWAY_S = 120.0 if os.environ.get("SUREFOOT_SOAK") else 8.0

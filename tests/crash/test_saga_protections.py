@@ -7,11 +7,11 @@ import signal
 import pytest
 
 from surefoot.events import new_event
-from tests.crash.saga_ground import Ground
+from tests.support.saga.crash_harness import Ground
+from tests.support.saga.trips import Booked, Charged, TripRequested
 from tests.support.waiting import eventually
-from tests.trips import Booked, Charged, TripRequested
 
-pytest_plugins = ["tests.crash.saga_fixtures"]
+pytest_plugins = ["tests.support.saga.crash_fixtures"]
 pytestmark = pytest.mark.slow
 
 PATIENT = {"SUREFOOT_CONSUMER_LOCK_TIMEOUT": "PT15S", "SUREFOOT_CONSUMER_HANDLER_TIMEOUT": "PT30S"}

@@ -9,11 +9,11 @@ from collections.abc import Mapping
 import pytest
 
 from surefoot.events import new_event
-from tests.crash.saga_ground import Ground, OrchestratorProcess
+from tests.support.saga.crash_harness import Ground, OrchestratorProcess
+from tests.support.saga.trips import TripRequested
 from tests.support.waiting import eventually
-from tests.trips import TripRequested
 
-pytest_plugins = ["tests.crash.saga_fixtures"]
+pytest_plugins = ["tests.support.saga.crash_fixtures"]
 pytestmark = pytest.mark.slow
 
 TIMEOUT_S = 0.4

@@ -6,12 +6,12 @@ from orchestrator.operators import operate
 from orchestrator.registry import Registry
 from orchestrator.store import Store
 from surefoot.saga.stimulus import Operated
-from surefoot.testing.saga_checkers import Line
-from tests.crash.saga_app import sagas
-from tests.crash.saga_ground import Ground, OrchestratorProcess
+from tests.support.checkers.saga import Line
+from tests.support.saga.crash_app import sagas
+from tests.support.saga.crash_harness import Ground, OrchestratorProcess
 from tests.support.waiting import eventually
 
-pytest_plugins = ["tests.crash.saga_fixtures"]
+pytest_plugins = ["tests.support.saga.crash_fixtures"]
 pytestmark = pytest.mark.slow
 
 

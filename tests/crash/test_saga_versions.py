@@ -4,10 +4,10 @@ import signal
 
 import pytest
 
-from tests.crash.saga_ground import NEW_STEPS, STEPS, Ground, OrchestratorProcess
+from tests.support.saga.crash_harness import NEW_STEPS, STEPS, Ground, OrchestratorProcess
 from tests.support.waiting import eventually
 
-pytest_plugins = ["tests.crash.saga_fixtures"]
+pytest_plugins = ["tests.support.saga.crash_fixtures"]
 pytestmark = pytest.mark.slow
 
 OLD = [f"old-{n}" for n in range(200)]

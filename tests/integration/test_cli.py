@@ -25,8 +25,8 @@ from surefoot import outbox
 from surefoot.commands.topics import declared
 from surefoot.database.embedded import EmbeddedPostgres
 from surefoot.log.postgres import PostgresLog
-from tests.events import ThingHappened, catalogue
 from tests.support import processes
+from tests.support.event_types import ThingHappened, catalogue
 from tests.support.processes import Done
 from tests.support.waiting import eventually
 
@@ -35,7 +35,7 @@ pytestmark = pytest.mark.slow
 NOBODY = "00000000-0000-0000-0000-000000000000"
 FAILED_ID = "0192f0c1-7a3e-7c41-9d0a-6f1f0d6f3b11"
 CLOSED = "127.0.0.1:1"
-TESTS_CATALOGUE = ["--catalogue", "tests.events:catalogue"]
+TESTS_CATALOGUE = ["--catalogue", "tests.support.event_types:catalogue"]
 ROOT = Path(__file__).parents[2]
 
 

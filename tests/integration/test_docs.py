@@ -37,8 +37,8 @@ from surefoot.idempotency.values import Answer, Asked
 from surefoot.log.kafka_settings import KafkaSettings
 from surefoot.log.log_settings import LogSettings
 from surefoot.log.postgres import PostgresLog
-from tests.integration.orchestrator.saga_ground import place_examples
-from tests.relaying import relay_running
+from tests.support.relay.processes import relay_running
+from tests.support.saga.stored_sagas import place_examples
 from tests.support.waiting import eventually
 
 pytestmark = pytest.mark.slow

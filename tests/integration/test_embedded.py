@@ -10,7 +10,7 @@ import pytest
 
 from surefoot.database.embedded import EmbeddedPostgres
 from surefoot.errors import ConfigurationError
-from tests.servers import open_directory
+from tests.support.postgres_servers import open_directory
 
 pytestmark = pytest.mark.slow
 

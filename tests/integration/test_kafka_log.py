@@ -23,7 +23,7 @@ from surefoot.log.kafka_publisher import KafkaPublisher
 from surefoot.log.kafka_settings import KafkaSettings
 from surefoot.log.port import Acknowledged, Record, Refused, TopicPartition, TopicSpec
 from surefoot.testing.kafka import Broker, LocalKafka
-from tests.contract.reading import DAY, member, plain, read, stored
+from tests.support.event_log.members import DAY, member, plain, read, stored
 from tests.support.waiting import eventually
 
 pytestmark = pytest.mark.kafka

@@ -30,7 +30,7 @@ from surefoot.errors import ConfigurationError, EventTooLarge, FloatMoney, Inval
 from surefoot.events import Money, new_event
 from surefoot.log.record_size import record_bytes
 from surefoot.outbox.entry import entry_of
-from tests.events import NeverDeclared, ThingHappened, ThingPaid
+from tests.support.event_types import NeverDeclared, ThingHappened, ThingPaid
 from tests.support.waiting import eventually
 
 

@@ -13,7 +13,7 @@ from surefoot.events import new_event
 from surefoot.log.partitioner import key_hash
 from surefoot.outbox.entry import entry_of
 from surefoot.outbox.write import statement
-from tests.events import ThingHappened
+from tests.support.event_types import ThingHappened
 from tests.support.waiting import eventually
 
 pytestmark = pytest.mark.slow

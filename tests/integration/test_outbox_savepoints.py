@@ -8,7 +8,7 @@ from sqlalchemy.ext.asyncio import AsyncSession, create_async_engine
 from surefoot import outbox
 from surefoot.database.connection import sqlalchemy_url
 from surefoot.errors import InvalidEvent
-from tests.events import ThingHappened
+from tests.support.event_types import ThingHappened
 
 
 class Undone(Exception):

@@ -13,7 +13,7 @@ import pytest
 
 from surefoot.database.embedded import EmbeddedPostgres
 from surefoot.process_guard.watcher import Registered
-from tests.servers import open_directory
+from tests.support.postgres_servers import open_directory
 
 pytestmark = pytest.mark.slow
 GRACE_S = "1"

@@ -18,9 +18,9 @@ from surefoot.log.kafka_settings import KafkaSettings
 from surefoot.log.partitioner import key_hash
 from surefoot.log.port import EventLog, Publisher, PublishOutcome, Record, TopicPartition, TopicSpec
 from surefoot.testing.kafka import Broker
-from tests.events import ThingHappened, things_on
-from tests.proxy import SilencingProxy
-from tests.relaying import read_all, relay_running, spec, statuses
+from tests.support.event_types import ThingHappened, things_on
+from tests.support.relay.processes import read_all, relay_running, spec, statuses
+from tests.support.silencing_proxy import SilencingProxy
 from tests.support.waiting import eventually
 
 pytestmark = pytest.mark.slow

@@ -16,7 +16,7 @@ import httpx
 import psycopg
 import pytest
 
-from tests.servers import open_directory
+from tests.support.postgres_servers import open_directory
 
 pytestmark = pytest.mark.slow
 

@@ -28,7 +28,7 @@ def target(
 ) -> Iterator[Target]:
     log = tmp_path_factory.mktemp("blackbox") / "server.log"
     with _database(postgres_server, template=_template) as url:
-        command = [sys.executable, "-m", "tests.idempotency_app", "--database", url]
+        command = [sys.executable, "-m", "tests.support.idempotency.reference_app", "--database", url]
         with served(command, log, SETTINGS) as base_url:
             yield Target(base_url, longest_wait_s=WAIT_S)
 

@@ -13,7 +13,7 @@ import pytest
 from surefoot.client import Client, GaveUp, Patience, new_key
 from surefoot.errors import ConfigurationError
 from surefoot.idempotency.key import read_key
-from tests.integration.client.scripted_server import Say, Silence, Vanish, scripted
+from tests.support.scripted_server import Say, Silence, Vanish, scripted
 
 pytestmark = pytest.mark.slow
 

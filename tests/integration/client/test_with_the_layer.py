@@ -8,9 +8,9 @@ import httpx
 import pytest
 
 from surefoot.client import Client, Patience
-from tests.idempotency_app import Provider
-from tests.idempotency_provider import Charged
-from tests.integration.idempotency.http_ground import Ground, ground
+from tests.support.idempotency.http_harness import Ground, ground
+from tests.support.idempotency.provider import Charged
+from tests.support.idempotency.reference_app import Provider
 
 
 class LosesAnswers(httpx.AsyncBaseTransport):

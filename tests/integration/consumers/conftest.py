@@ -7,8 +7,8 @@ import asyncpg
 import pytest
 
 from surefoot.log.postgres import PostgresLog
-from tests.consuming import create_topics
-from tests.events import things_on
+from tests.support.consumer.processes import create_topics
+from tests.support.event_types import things_on
 
 HERE = Path(__file__).parent
 EFFECTS = """

@@ -15,11 +15,11 @@ from surefoot.consumer import Consumer, Retry, Transaction
 from surefoot.events import Event
 from surefoot.log.partitioner import key_hash
 from surefoot.log.postgres import PostgresLog
-from tests.consuming import consumer_running, publish
-from tests.events import ThingHappened
-from tests.integration.consumers.deciding import settled_as
-from tests.integration.consumers.effects import effects, have_effect
-from tests.integration.consumers.waiting_room import NOT_SOON, keys_together, letters, parked, settled
+from tests.support.consumer.controls import settled_as
+from tests.support.consumer.effects import effects, have_effect
+from tests.support.consumer.failures import NOT_SOON, keys_together, letters, parked, settled
+from tests.support.consumer.processes import consumer_running, publish
+from tests.support.event_types import ThingHappened
 from tests.support.waiting import eventually
 
 KEY, OTHER = keys_together(2)

@@ -11,11 +11,11 @@ from sqlalchemy import text
 from surefoot.consumer import Consumer, Transaction
 from surefoot.events import Event, new_event
 from surefoot.log.postgres import PostgresLog
-from tests.consuming import consumer_running, publish
-from tests.events import ThingHappened
-from tests.integration.consumers.deciding import control_record, settled_as, tell
-from tests.integration.consumers.effects import effects, have_effect
-from tests.integration.consumers.waiting_room import AT_ONCE, keys_together, letters, parked, settled
+from tests.support.consumer.controls import control_record, settled_as, tell
+from tests.support.consumer.effects import effects, have_effect
+from tests.support.consumer.failures import AT_ONCE, keys_together, letters, parked, settled
+from tests.support.consumer.processes import consumer_running, publish
+from tests.support.event_types import ThingHappened
 
 BEFORE, EVIL, AFTER = keys_together(3)
 TENANT = "CREATE SCHEMA tenant; CREATE TABLE tenant.effects (LIKE public.effects INCLUDING IDENTITY)"

@@ -15,12 +15,12 @@ from surefoot.consumer.consumer import WhenDead
 from surefoot.events import Event, Money, new_event
 from surefoot.log.port import EventLog
 from surefoot.log.postgres import PostgresLog
-from tests.consuming import consumer_running, outcomes, publish
-from tests.events import ThingHappened, ThingPaid
-from tests.integration.consumers.deciding import Mendable, answers, control, id_of, published, settled_as, tell
-from tests.integration.consumers.effects import effects, have_effect
-from tests.integration.consumers.orders import step
-from tests.integration.consumers.waiting_room import keys_together, letters, parked, settled, states
+from tests.support.consumer.controls import Mendable, answers, control, id_of, published, settled_as, tell
+from tests.support.consumer.effects import effects, have_effect
+from tests.support.consumer.failures import keys_together, letters, parked, settled, states
+from tests.support.consumer.processes import consumer_running, outcomes, publish
+from tests.support.consumer.stock_commands import step
+from tests.support.event_types import ThingHappened, ThingPaid
 from tests.support.waiting import eventually
 
 KEY, OTHER = keys_together(2)

@@ -26,10 +26,17 @@ from surefoot.log.partitioner import key_hash, partition_of
 from surefoot.log.port import Record, StoredRecord, TopicPartition
 from surefoot.log.postgres import PostgresLog
 from surefoot.log.postgres_records import READ_BYTES
-from tests.consuming import QUICK, consumer_running, create_topics, publish, publish_records, start_consumer
-from tests.events import ThingHappened, things_on
-from tests.integration.consumers.effects import effects, have_effect
-from tests.relaying import spec
+from tests.support.consumer.effects import effects, have_effect
+from tests.support.consumer.processes import (
+    QUICK,
+    consumer_running,
+    create_topics,
+    publish,
+    publish_records,
+    start_consumer,
+)
+from tests.support.event_types import ThingHappened, things_on
+from tests.support.relay.processes import spec
 from tests.support.waiting import eventually
 
 A = partition_of(key_hash(b"a"), 8)

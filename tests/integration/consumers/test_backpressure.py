@@ -16,10 +16,10 @@ from surefoot.log.partitioner import key_hash, partition_of
 from surefoot.log.port import TopicPartition
 from surefoot.log.postgres import PostgresLog
 from surefoot.testing.kafka import Broker
-from tests.consuming import consumer_running, create_topics, publish
-from tests.events import ThingHappened, things_on
-from tests.integration.consumers.effects import effects, have_effect
-from tests.integration.consumers.waiting_room import settled, worked_off
+from tests.support.consumer.effects import effects, have_effect
+from tests.support.consumer.failures import settled, worked_off
+from tests.support.consumer.processes import consumer_running, create_topics, publish
+from tests.support.event_types import ThingHappened, things_on
 
 WAITING = 20_000
 HELD = 300

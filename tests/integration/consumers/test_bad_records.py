@@ -19,12 +19,12 @@ from surefoot.log.port import EventLog, Record, StoredRecord, TopicPartition
 from surefoot.log.postgres import PostgresLog
 from surefoot.log.record_size import record_bytes
 from surefoot.testing.kafka import Broker
-from tests.bad_records import CASES, bent_records
-from tests.consuming import consumer_running, create_topics, publish_records, record_of
-from tests.events import ThingHappened, ThingPaid, things_on
-from tests.integration.consumers.effects import effects, have_effect
-from tests.integration.consumers.waiting_room import letters, parked, raw_headers, worked_off
-from tests.relaying import relay_running, statuses
+from tests.support.bad_records import CASES, bent_records
+from tests.support.consumer.effects import effects, have_effect
+from tests.support.consumer.failures import letters, parked, raw_headers, worked_off
+from tests.support.consumer.processes import consumer_running, create_topics, publish_records, record_of
+from tests.support.event_types import ThingHappened, ThingPaid, things_on
+from tests.support.relay.processes import relay_running, statuses
 from tests.support.waiting import eventually
 
 PARTITIONS = 8

@@ -18,10 +18,10 @@ from surefoot.database.guard import GuardedSession
 from surefoot.events import Event, Money
 from surefoot.log.port import TopicPartition
 from surefoot.log.postgres import PostgresLog
-from tests.consuming import consumer_running, publish
-from tests.events import ThingHappened, ThingPaid
-from tests.integration.consumers.effects import effects, have_effect
-from tests.integration.consumers.waiting_room import NOT_SOON, keys_together, settled, worked_off
+from tests.support.consumer.effects import effects, have_effect
+from tests.support.consumer.failures import NOT_SOON, keys_together, settled, worked_off
+from tests.support.consumer.processes import consumer_running, publish
+from tests.support.event_types import ThingHappened, ThingPaid
 from tests.support.waiting import eventually
 
 

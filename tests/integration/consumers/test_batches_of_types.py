@@ -8,9 +8,9 @@ import asyncpg
 from surefoot.consumer import Consumer, Permanent, Transaction
 from surefoot.events import Event, EventData, Money
 from surefoot.log.postgres import PostgresLog
-from tests.consuming import consumer_running, publish
-from tests.events import ThingHappened, ThingPaid
-from tests.integration.consumers.waiting_room import keys_together, settled
+from tests.support.consumer.failures import keys_together, settled
+from tests.support.consumer.processes import consumer_running, publish
+from tests.support.event_types import ThingHappened, ThingPaid
 
 Either = Event[ThingHappened | ThingPaid]
 

@@ -9,10 +9,10 @@ import pytest
 from surefoot.consumer import Consumer, OutsideCall, Permanent, Transaction
 from surefoot.events import Event, new_event
 from surefoot.log.postgres import PostgresLog
-from tests.consuming import consumer_running, create_topics, publish
-from tests.integration.consumers.deciding import answers, control, id_of, outcome, published, settled_as, tell
-from tests.integration.consumers.effects import effects, have_effect
-from tests.integration.consumers.orders import (
+from tests.support.consumer.controls import answers, control, id_of, outcome, published, settled_as, tell
+from tests.support.consumer.effects import effects, have_effect
+from tests.support.consumer.processes import consumer_running, create_topics, publish
+from tests.support.consumer.stock_commands import (
     ReleaseStock,
     ReserveStock,
     StockReleased,

@@ -10,17 +10,17 @@ import pytest
 
 from surefoot.events import new_event
 from surefoot.log.postgres import PostgresLog
-from tests.consuming import create_topics, publish, start_consumer
-from tests.events import ThingHappened, ThingPaid
-from tests.integration.consumers.commanding import assert_says, surefoot
-from tests.integration.consumers.deciding import settled_as
-from tests.integration.consumers.effects import effects
-from tests.relaying import spec
+from tests.support.command_line import assert_says, surefoot
+from tests.support.consumer.controls import settled_as
+from tests.support.consumer.effects import effects
+from tests.support.consumer.processes import create_topics, publish, start_consumer
+from tests.support.event_types import ThingHappened, ThingPaid
+from tests.support.relay.processes import spec
 from tests.support.waiting import eventually
 
 pytestmark = pytest.mark.slow
 
-FLOOR = "tests.integration.consumers.floor"
+FLOOR = "tests.support.consumer.named_consumers"
 WAREHOUSE = f"{FLOOR}:warehouse"
 CLOSED = "postgresql://u:secret@127.0.0.1:1/x"
 
@@ -134,7 +134,7 @@ async def test_once_finishes_the_outside_calls_it_began(
     await publish(log, *(ThingHappened(thing_id=f"k{n}", number=n) for n in range(5)))
     done = await surefoot(
         "consume",
-        "tests.integration.consumers.provider:payments",
+        "tests.support.consumer.outside_provider:payments",
         *("--database", database_url, "--once"),
         # The calls take longer than a consumer that is told to stop would wait for them.
         environment={

@@ -4,9 +4,7 @@ import asyncpg
 
 from surefoot.events import new_event
 from surefoot.log.postgres import PostgresLog
-from tests.consuming import consumer_running, outcomes, publish
-from tests.events import ThingHappened
-from tests.integration.consumers.deciding import (
+from tests.support.consumer.controls import (
     Mendable,
     answers,
     control,
@@ -17,7 +15,9 @@ from tests.integration.consumers.deciding import (
     settled_as,
     tell,
 )
-from tests.integration.consumers.effects import effects
+from tests.support.consumer.effects import effects
+from tests.support.consumer.processes import consumer_running, outcomes, publish
+from tests.support.event_types import ThingHappened
 
 
 async def test_a_replay_after_the_mend_has_its_effect_and_its_key_drains_in_order(

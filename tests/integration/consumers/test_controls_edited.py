@@ -8,9 +8,7 @@ from consumers.parked_operations import ParkedOperations
 from surefoot.consumer import Consumer
 from surefoot.events import Event, new_event
 from surefoot.log.postgres import PostgresLog
-from tests.consuming import consumer_running, outcomes, publish
-from tests.events import ThingHappened, ThingPaid
-from tests.integration.consumers.deciding import (
+from tests.support.consumer.controls import (
     Mendable,
     answers,
     control,
@@ -20,8 +18,10 @@ from tests.integration.consumers.deciding import (
     settled_as,
     tell,
 )
-from tests.integration.consumers.effects import effects, have_effect
-from tests.integration.consumers.waiting_room import states
+from tests.support.consumer.effects import effects, have_effect
+from tests.support.consumer.failures import states
+from tests.support.consumer.processes import consumer_running, outcomes, publish
+from tests.support.event_types import ThingHappened, ThingPaid
 from tests.support.waiting import eventually
 
 

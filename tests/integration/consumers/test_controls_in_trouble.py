@@ -11,9 +11,7 @@ from consumers import controls
 from consumers.metrics import CONTROLS
 from consumers.unit import Unit
 from surefoot.log.postgres import PostgresLog
-from tests.consuming import consumer_running, outcomes, publish
-from tests.events import ThingHappened
-from tests.integration.consumers.deciding import (
+from tests.support.consumer.controls import (
     Mendable,
     answers,
     control,
@@ -22,8 +20,10 @@ from tests.integration.consumers.deciding import (
     settled_as,
     tell,
 )
-from tests.integration.consumers.effects import effects
-from tests.integration.consumers.waiting_room import keys_together, letters
+from tests.support.consumer.effects import effects
+from tests.support.consumer.failures import keys_together, letters
+from tests.support.consumer.processes import consumer_running, outcomes, publish
+from tests.support.event_types import ThingHappened
 from tests.support.waiting import eventually
 
 (KEY,) = keys_together(1)

@@ -17,11 +17,11 @@ from surefoot.log.partitioner import key_hash, partition_of
 from surefoot.log.port import Record, TopicPartition
 from surefoot.log.postgres import PostgresLog
 from surefoot.log.record_size import record_bytes
-from tests.consuming import consumer_running, publish, publish_records, record_of
-from tests.events import ThingHappened, things, things_on
-from tests.integration.consumers.deciding import answers, control, tell
-from tests.integration.consumers.waiting_room import AT_ONCE, letters, parked, raw_headers, settled
-from tests.relaying import read_all, relay_running, spec
+from tests.support.consumer.controls import answers, control, tell
+from tests.support.consumer.failures import AT_ONCE, letters, parked, raw_headers, settled
+from tests.support.consumer.processes import consumer_running, publish, publish_records, record_of
+from tests.support.event_types import ThingHappened, things, things_on
+from tests.support.relay.processes import read_all, relay_running, spec
 from tests.support.waiting import eventually
 
 AGAIN = Retry(attempts=1000, first=timedelta(milliseconds=100), longest=timedelta(milliseconds=100))

@@ -11,11 +11,11 @@ from sqlalchemy import select, text
 from surefoot.consumer import Consumer, Retry, Transaction
 from surefoot.events import Event
 from surefoot.log.postgres import PostgresLog
-from tests.consuming import consumer_running, publish
-from tests.events import ThingHappened
-from tests.integration.consumers.effects import effects, have_effect
 from tests.integration.consumers.test_batches import Effect
-from tests.integration.consumers.waiting_room import AT_ONCE, keys_together, parked, settled
+from tests.support.consumer.effects import effects, have_effect
+from tests.support.consumer.failures import AT_ONCE, keys_together, parked, settled
+from tests.support.consumer.processes import consumer_running, publish
+from tests.support.event_types import ThingHappened
 from tests.support.waiting import eventually
 
 SHELVES = "CREATE TABLE shelves (n int PRIMARY KEY, used int NOT NULL DEFAULT 0); INSERT INTO shelves VALUES (1), (2)"

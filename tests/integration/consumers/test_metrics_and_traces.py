@@ -14,10 +14,10 @@ from prometheus_client import REGISTRY
 from surefoot.consumer import Consumer, Permanent, Transaction, Transient
 from surefoot.events import Event, Money, new_event
 from surefoot.log.postgres import PostgresLog
-from tests.consuming import consumer_running, publish
-from tests.events import ThingHappened, ThingPaid
-from tests.integration.consumers.effects import have_effect
-from tests.integration.consumers.waiting_room import AT_ONCE, NOT_SOON, keys_together, settled, worked_off
+from tests.support.consumer.effects import have_effect
+from tests.support.consumer.failures import AT_ONCE, NOT_SOON, keys_together, settled, worked_off
+from tests.support.consumer.processes import consumer_running, publish
+from tests.support.event_types import ThingHappened, ThingPaid
 from tests.support.waiting import eventually
 
 TRACE = "4bf92f3577b34da6a3ce929d0e0e4736"

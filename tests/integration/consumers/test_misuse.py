@@ -17,11 +17,11 @@ from consumers.settings import ConsumerSettings
 from surefoot.consumer import Consumer, HandlerMisuse, Retry, Transaction
 from surefoot.events import Event
 from surefoot.log.postgres import PostgresLog
-from tests.consuming import QUICK, consumer_running, outcomes, publish
-from tests.events import ThingHappened
-from tests.integration.consumers.effects import effects, have_effect
-from tests.integration.consumers.misuses import EVERY_MISUSE, Misuse
-from tests.integration.consumers.waiting_room import AT_ONCE, keys_together, letters, parked, settled, worked_off
+from tests.support.consumer.effects import effects, have_effect
+from tests.support.consumer.failures import AT_ONCE, keys_together, letters, parked, settled, worked_off
+from tests.support.consumer.misuses import EVERY_MISUSE, Misuse
+from tests.support.consumer.processes import QUICK, consumer_running, outcomes, publish
+from tests.support.event_types import ThingHappened
 from tests.support.waiting import eventually
 
 SHORT = {"handler_timeout": timedelta(milliseconds=600), "lock_timeout": timedelta(milliseconds=300)}

@@ -5,9 +5,9 @@ import asyncpg
 from surefoot.consumer import Consumer, Transaction
 from surefoot.events import Event
 from surefoot.log.postgres import PostgresLog
-from tests.consuming import consumer_running, outcomes, publish
-from tests.events import ThingHappened, ThingPaid
-from tests.integration.consumers.effects import effects, have_effect
+from tests.support.consumer.effects import effects, have_effect
+from tests.support.consumer.processes import consumer_running, outcomes, publish
+from tests.support.event_types import ThingHappened, ThingPaid
 from tests.support.waiting import eventually
 
 

@@ -22,17 +22,17 @@ from surefoot.log.kafka import KafkaLog
 from surefoot.log.kafka_settings import KafkaSettings
 from surefoot.log.postgres import PostgresLog
 from surefoot.testing.kafka import Broker
-from tests.consuming import QUICK, consumer_running, create_topics, publish
-from tests.events import ThingHappened, ThingPaid, things_on
 from tests.integration.consumers.conftest import EFFECTS
-from tests.integration.consumers.effects import effects, have_effect
-from tests.integration.consumers.waiting_room import (
+from tests.support.consumer.effects import effects, have_effect
+from tests.support.consumer.failures import (
     AT_ONCE,
     letters,
     parked,
     worked_off,
 )
-from tests.servers import postgres
+from tests.support.consumer.processes import QUICK, consumer_running, create_topics, publish
+from tests.support.event_types import ThingHappened, ThingPaid, things_on
+from tests.support.postgres_servers import postgres
 from tests.support.waiting import eventually
 
 AWAY_S = 15.0 if os.environ.get("SUREFOOT_SOAK") else 5.0

@@ -12,10 +12,10 @@ from sqlalchemy import text
 from surefoot.consumer import Consumer, DependencyDown, OutsideCall, Permanent, Retry, Transaction
 from surefoot.events import Event
 from surefoot.log.postgres import PostgresLog
-from tests.consuming import consumer_running, publish
-from tests.events import ThingHappened
-from tests.integration.consumers.deciding import answers, control, id_of, outcome, published, settled_as, tell
-from tests.integration.consumers.effects import effects, have_effect
+from tests.support.consumer.controls import answers, control, id_of, outcome, published, settled_as, tell
+from tests.support.consumer.effects import effects, have_effect
+from tests.support.consumer.processes import consumer_running, publish
+from tests.support.event_types import ThingHappened
 from tests.support.waiting import eventually
 
 QUICK_RETRY = Retry(attempts=4, first=timedelta(milliseconds=20), longest=timedelta(milliseconds=50))

@@ -10,10 +10,10 @@ from consumers.settings import ConsumerSettings
 from surefoot.consumer import Consumer, OutsideCall, Transaction
 from surefoot.events import Event
 from surefoot.log.postgres import PostgresLog
-from tests.consuming import QUICK, publish
-from tests.events import ThingHappened
-from tests.integration.consumers.effects import effects, have_effect
-from tests.integration.consumers.waiting_room import keys_together
+from tests.support.consumer.effects import effects, have_effect
+from tests.support.consumer.failures import keys_together
+from tests.support.consumer.processes import QUICK, publish
+from tests.support.event_types import ThingHappened
 
 
 async def test_a_run_of_once_waits_for_calls_that_wait_for_a_slot(

@@ -17,11 +17,11 @@ from surefoot.consumer import Consumer, OutsideCall, Transaction
 from surefoot.events import Event, new_event
 from surefoot.log.port import StoredRecord, TopicPartition
 from surefoot.log.postgres import PostgresLog
-from tests.consuming import consumer_running, create_topics, publish, record_of, start_consumer
-from tests.events import ThingHappened
-from tests.integration.consumers.deciding import published, settled_as
-from tests.integration.consumers.effects import effects, have_effect
-from tests.integration.consumers.orders import (
+from tests.support.consumer.controls import published, settled_as
+from tests.support.consumer.effects import effects, have_effect
+from tests.support.consumer.outside_provider import CALLS
+from tests.support.consumer.processes import consumer_running, create_topics, publish, record_of, start_consumer
+from tests.support.consumer.stock_commands import (
     ReleaseStock,
     ReserveStock,
     StockReleased,
@@ -30,7 +30,7 @@ from tests.integration.consumers.orders import (
     release,
     reserve,
 )
-from tests.integration.consumers.provider import CALLS
+from tests.support.event_types import ThingHappened
 
 
 async def test_a_call_that_a_killed_process_began_is_made_again_under_the_same_key_and_finished_once(
@@ -39,7 +39,7 @@ async def test_a_call_that_a_killed_process_began_is_made_again_under_the_same_k
     await connection.execute(CALLS)
     await create_topics(log, "test.things", "saga.replies", "dlq.outcomes")
     first, second = await publish(log, ThingHappened(thing_id="a", number=1), ThingHappened(thing_id="a", number=2))
-    reference, provider = "tests.integration.consumers.provider:payments", {"SUREFOOT_TEST_PROVIDER": database_url}
+    reference, provider = "tests.support.consumer.outside_provider:payments", {"SUREFOOT_TEST_PROVIDER": database_url}
     killed = await start_consumer(
         reference, database_url, None, tmp_path / "1.log", failpoints="consumer.calling=kill", environment=provider
     )

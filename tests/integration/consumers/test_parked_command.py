@@ -11,11 +11,11 @@ from surefoot.consumer import Consumer, OutsideCall, Retry, Transaction
 from surefoot.events import Event, EventData
 from surefoot.log.port import Record, TopicPartition
 from surefoot.log.postgres import PostgresLog
-from tests.consuming import consumer_running, publish, publish_records
-from tests.events import ThingHappened
-from tests.integration.consumers.commanding import assert_says, surefoot
-from tests.integration.consumers.deciding import Mendable, outcome, settled_as
-from tests.integration.consumers.effects import effects, have_effect
+from tests.support.command_line import assert_says, surefoot
+from tests.support.consumer.controls import Mendable, outcome, settled_as
+from tests.support.consumer.effects import effects, have_effect
+from tests.support.consumer.processes import consumer_running, publish, publish_records
+from tests.support.event_types import ThingHappened
 from tests.support.waiting import eventually
 
 pytestmark = pytest.mark.slow

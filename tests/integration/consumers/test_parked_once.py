@@ -12,11 +12,11 @@ from consumers.settings import ConsumerSettings
 from surefoot.consumer import Consumer, OutsideCall, Retry, Transaction
 from surefoot.events import Event, Money
 from surefoot.log.postgres import PostgresLog
-from tests.consuming import QUICK, consumer_running, outcomes, publish
-from tests.events import ThingHappened, ThingPaid
-from tests.integration.consumers.deciding import settled_as
-from tests.integration.consumers.effects import effects, have_effect
-from tests.integration.consumers.waiting_room import keys_together, letters, settled
+from tests.support.consumer.controls import settled_as
+from tests.support.consumer.effects import effects, have_effect
+from tests.support.consumer.failures import keys_together, letters, settled
+from tests.support.consumer.processes import QUICK, consumer_running, outcomes, publish
+from tests.support.event_types import ThingHappened, ThingPaid
 from tests.support.waiting import eventually
 
 KEY, OTHER = keys_together(2)

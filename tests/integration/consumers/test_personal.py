@@ -8,9 +8,9 @@ import structlog
 from surefoot.consumer import Consumer, Transaction
 from surefoot.events import Event, EventData, Personal
 from surefoot.log.postgres import PostgresLog
-from tests.consuming import consumer_running, publish
-from tests.events import catalogue, things
-from tests.integration.consumers.waiting_room import AT_ONCE, letters, settled
+from tests.support.consumer.failures import AT_ONCE, letters, settled
+from tests.support.consumer.processes import consumer_running, publish
+from tests.support.event_types import catalogue, things
 
 STREET = "17 Analytical Lane"
 

@@ -14,10 +14,10 @@ from surefoot.events import Event
 from surefoot.log.partitioner import key_hash, partition_of
 from surefoot.log.port import EventLog, TopicPartition
 from surefoot.log.postgres import PostgresLog
-from tests.consuming import QUICK, consumer_running, publish
-from tests.events import ThingHappened
-from tests.integration.consumers.deciding import settled_as
-from tests.integration.consumers.effects import effects, have_effect
+from tests.support.consumer.controls import settled_as
+from tests.support.consumer.effects import effects, have_effect
+from tests.support.consumer.processes import QUICK, consumer_running, publish
+from tests.support.event_types import ThingHappened
 from tests.support.waiting import eventually
 
 A = partition_of(key_hash(b"a"), 8)

@@ -12,10 +12,10 @@ from surefoot.log.kafka import KafkaLog
 from surefoot.log.kafka_settings import KafkaSettings
 from surefoot.log.port import TopicPartition
 from surefoot.testing.kafka import Broker
-from tests.consuming import create_topics, publish
-from tests.events import things_on
-from tests.integration.consumers.effects import effects
 from tests.integration.consumers.test_positions import A, run_once, stored, things
+from tests.support.consumer.effects import effects
+from tests.support.consumer.processes import create_topics, publish
+from tests.support.event_types import things_on
 
 pytestmark = pytest.mark.kafka
 

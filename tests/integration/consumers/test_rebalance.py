@@ -12,10 +12,10 @@ from consumers.settings import ConsumerSettings
 from surefoot.consumer import Consumer, Retry, Transaction, Transient
 from surefoot.events import Event
 from surefoot.log.postgres import PostgresLog
-from tests.consuming import QUICK, consumer_running, publish
-from tests.events import ThingHappened
-from tests.integration.consumers.effects import effects, have_effect
-from tests.integration.consumers.waiting_room import AT_ONCE, letters, settled, worked_off
+from tests.support.consumer.effects import effects, have_effect
+from tests.support.consumer.failures import AT_ONCE, letters, settled, worked_off
+from tests.support.consumer.processes import QUICK, consumer_running, publish
+from tests.support.event_types import ThingHappened
 from tests.support.waiting import eventually
 
 KEYS = 30

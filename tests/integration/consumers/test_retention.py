@@ -8,9 +8,9 @@ import pytest
 from consumers import housekeeping
 from surefoot.consumer import Consumer
 from surefoot.log.postgres import PostgresLog
-from tests.consuming import consumer_running
-from tests.events import ThingHappened, things
-from tests.integration.consumers.effects import have_effect
+from tests.support.consumer.effects import have_effect
+from tests.support.consumer.processes import consumer_running
+from tests.support.event_types import ThingHappened, things
 from tests.support.waiting import eventually
 
 NEEDED = timedelta(days=30 + 14)

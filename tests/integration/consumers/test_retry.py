@@ -12,10 +12,8 @@ from surefoot.consumer import Consumer, DependencyDown, Permanent, Retry, Transa
 from surefoot.errors import InvalidEvent
 from surefoot.events import Event
 from surefoot.log.postgres import PostgresLog
-from tests.consuming import consumer_running, outcomes, publish
-from tests.events import ThingHappened
-from tests.integration.consumers.effects import effects, have_effect
-from tests.integration.consumers.waiting_room import (
+from tests.support.consumer.effects import effects, have_effect
+from tests.support.consumer.failures import (
     AT_ONCE,
     NOT_SOON,
     keys_together,
@@ -25,6 +23,8 @@ from tests.integration.consumers.waiting_room import (
     states,
     worked_off,
 )
+from tests.support.consumer.processes import consumer_running, outcomes, publish
+from tests.support.event_types import ThingHappened
 from tests.support.waiting import eventually
 
 

@@ -12,9 +12,9 @@ from sqlalchemy.orm import DeclarativeBase, Mapped, mapped_column, relationship,
 from surefoot.consumer import Consumer, Transaction
 from surefoot.events import Event
 from surefoot.log.postgres import PostgresLog
-from tests.consuming import consumer_running, publish
-from tests.events import ThingHappened
-from tests.integration.consumers.waiting_room import settled
+from tests.support.consumer.failures import settled
+from tests.support.consumer.processes import consumer_running, publish
+from tests.support.event_types import ThingHappened
 
 Part = Callable[[Transaction], Awaitable[None]]
 

@@ -11,11 +11,11 @@ from consumers.settings import ConsumerSettings
 from surefoot.consumer import Consumer, Transaction
 from surefoot.events import Event
 from surefoot.log.postgres import PostgresLog
-from tests.consuming import QUICK, publish
-from tests.events import ThingHappened
-from tests.integration.consumers.deciding import settled_as
-from tests.integration.consumers.effects import have_effect
-from tests.proxy import SilencingProxy
+from tests.support.consumer.controls import settled_as
+from tests.support.consumer.effects import have_effect
+from tests.support.consumer.processes import QUICK, publish
+from tests.support.event_types import ThingHappened
+from tests.support.silencing_proxy import SilencingProxy
 
 
 async def test_a_consumer_whose_database_is_silent_stops_and_blames_no_handler(

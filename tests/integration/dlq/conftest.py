@@ -9,11 +9,11 @@ import pytest
 
 from outbox_publisher.runtime import Relay
 from surefoot.log.postgres import PostgresLog
-from tests.consuming import create_topics
-from tests.events import things_on
 from tests.integration.consumers.conftest import EFFECTS
-from tests.integration.consumers.deciding import Mendable
-from tests.relaying import relay_running
+from tests.support.consumer.controls import Mendable
+from tests.support.consumer.processes import create_topics
+from tests.support.event_types import things_on
+from tests.support.relay.processes import relay_running
 
 
 @pytest.fixture

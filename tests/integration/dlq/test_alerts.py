@@ -11,7 +11,7 @@ from dlq.alert_sentences import MOST_TOLD
 from dlq.alerts import DlqAlerts, alerts_of
 from dlq.settings import DlqSettings
 from surefoot.database.connection import Connection, connect
-from tests.integration.dlq.keeping import Kept, aged, put, set_status
+from tests.support.dlq.housekeeping import Kept, aged, put, set_status
 from tests.unit.telemetry.test_webhook import Receiver
 
 SCHEMA = "surefoot"

@@ -9,8 +9,8 @@ import pytest
 from dlq.errors import NoSuchApproval, NotAllowed, NothingToDo, OwnApproval, SetChanged, TooLate, WrongState
 from dlq.job_views import ApprovalView
 from dlq.people import Person
-from tests.integration.dlq import letters
-from tests.integration.dlq.deciding import (
+from tests.support.dlq import letter_rows as letters
+from tests.support.dlq.decisions import (
     ADA,
     BOB,
     EVE,

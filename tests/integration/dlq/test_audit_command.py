@@ -10,7 +10,7 @@ from dlq import audit
 from dlq.audit import Act
 from dlq.audit_chain import AuditRow, seal_of
 from surefoot.database.connection import Connection, connect
-from tests.integration.consumers.commanding import assert_says, surefoot
+from tests.support.command_line import assert_says, surefoot
 from tests.support.processes import Done
 
 pytestmark = pytest.mark.slow

@@ -10,8 +10,8 @@ from subprocess import PIPE
 import httpx
 import pytest
 
-from tests.integration.dlq.served import Ground, all_parts, free_port, ground_at, running, wait_until
 from tests.support import processes
+from tests.support.dlq.served_harness import Ground, all_parts, free_port, ground_at, running, wait_until
 from tests.support.processes import Child
 
 pytestmark = pytest.mark.slow

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from surefoot.testing.kafka import Broker
-from tests.integration.dlq.served import Ground, all_parts, ground_at, running
+from tests.support.dlq.served_harness import Ground, all_parts, ground_at, running
 
 pytestmark = [pytest.mark.kafka, pytest.mark.slow]
 

@@ -13,7 +13,7 @@ from dlq.export import COLUMNS, HEADINGS, MAX_VALUE_BYTES, Format, beginning, de
 from dlq.filters import Filter
 from schemas import catalogue
 from surefoot.database.connection import Connection
-from tests.integration.dlq.letters import headers, insert, letter
+from tests.support.dlq.letter_rows import headers, insert, letter
 
 ORDER = b'{"order_id": "o-1", "ship_to": {"name": "Ada", "country": "GB"}}'
 HEADERS = headers(

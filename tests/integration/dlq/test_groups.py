@@ -11,7 +11,7 @@ import asyncpg
 import pytest
 
 from surefoot.database.connection import Connection
-from tests.integration.dlq.letters import NOON, insert, letter
+from tests.support.dlq.letter_rows import NOON, insert, letter
 from tests.support.waiting import eventually
 
 STATUSES = ("OPEN", "REPLAYING", "REPLAYED", "DISCARD_REQUESTED", "DISCARDED", "SUPERSEDED")

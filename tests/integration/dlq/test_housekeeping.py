@@ -20,8 +20,8 @@ from dlq.wanted import Matching
 from surefoot.database.connection import Connection, connect
 from surefoot.database.embedded import EmbeddedPostgres
 from surefoot.errors import SchemaOutdated
-from tests.integration.dlq.keeping import Kept, aged, numbers, put, settled
-from tests.integration.dlq.letters import dlq_id, new_id
+from tests.support.dlq.housekeeping import Kept, aged, numbers, put, settled
+from tests.support.dlq.letter_rows import dlq_id, new_id
 from tests.support.waiting import eventually
 
 SCHEMA = "surefoot"

@@ -16,8 +16,8 @@ import pytest
 from dlq.access import Access, AccessSettings, NoSuchToken, Tokens
 from dlq.http import PREFIX
 from surefoot.database.connection import Connection
-from tests.integration.dlq.http_ground import GENEROUS, Ground, assert_problem, ground_at
-from tests.integration.dlq.issuing import (
+from tests.support.dlq.http_harness import GENEROUS, Ground, assert_problem, ground_at
+from tests.support.dlq.token_issuer import (
     AUDIENCE,
     ISSUER,
     Issuer,

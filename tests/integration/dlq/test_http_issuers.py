@@ -16,7 +16,7 @@ from dlq.access.key_sets import KeysAway, KeySource, key_source
 from dlq.access.keys import Key
 from dlq.access.settings import AccessSettings
 from surefoot.http.server import HttpService
-from tests.integration.dlq.issuing import AUDIENCE, ISSUER, rsa_issuer
+from tests.support.dlq.token_issuer import AUDIENCE, ISSUER, rsa_issuer
 from tests.support.waiting import eventually
 
 KEYS = json.dumps({"keys": [rsa_issuer().jwk]}).encode()

@@ -16,7 +16,7 @@ from dlq.settings import DlqSettings
 from schemas import catalogue
 from surefoot.errors import ConfigurationError
 from surefoot.http.server import HttpService
-from tests.integration.dlq.http_ground import GENEROUS, Ground, assert_problem, ground_at
+from tests.support.dlq.http_harness import GENEROUS, Ground, assert_problem, ground_at
 from tests.support.waiting import eventually
 
 

@@ -19,7 +19,7 @@ from dlq.http import api
 from dlq.settings import DlqSettings
 from schemas import catalogue
 from surefoot.http.server import HttpService
-from tests.integration.dlq.http_ground import GENEROUS, WHY, ground_at
+from tests.support.dlq.http_harness import GENEROUS, WHY, ground_at
 from tests.support.operations import Case, Operation, each_operation, is_made_up, try_operation
 
 pytestmark = pytest.mark.slow

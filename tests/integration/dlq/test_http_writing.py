@@ -8,7 +8,7 @@ import pytest
 from dlq.http import idempotency
 from dlq.http.idempotency import REQUEST_CLASS
 from dlq.settings import DlqSettings
-from tests.integration.dlq.http_ground import WHY, Ground, assert_problem, ground_at
+from tests.support.dlq.http_harness import WHY, Ground, assert_problem, ground_at
 
 
 @pytest.fixture

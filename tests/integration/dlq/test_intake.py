@@ -13,12 +13,12 @@ from outbox_publisher.runtime import Relay
 from surefoot.events import new_event
 from surefoot.log.port import StoredRecord
 from surefoot.log.postgres import PostgresLog
-from tests.consuming import consumer_running, create_topics, publish
-from tests.events import ThingHappened
-from tests.integration.consumers.deciding import Mendable, control, tell
-from tests.integration.dlq.asking import letters_in
-from tests.integration.dlq.serving import all_read, intake_running, quick
-from tests.integration.dlq.writing import DIED_AT, count, letter_record, put, rows, there_are
+from tests.support.consumer.controls import Mendable, control, tell
+from tests.support.consumer.processes import consumer_running, create_topics, publish
+from tests.support.dlq.letters import DIED_AT, count, letter_record, put, rows, there_are
+from tests.support.dlq.outcomes import letters_in
+from tests.support.dlq.service import all_read, intake_running, quick
+from tests.support.event_types import ThingHappened
 from tests.support.waiting import eventually
 
 

@@ -9,10 +9,10 @@ import asyncpg
 import pytest
 
 from surefoot.log.postgres import PostgresLog
-from tests.integration.dlq.asking import asked, items, letters_in, say
-from tests.integration.dlq.serving import all_read
-from tests.integration.dlq.writing import count, letter_record, put, there_are
-from tests.relaying import RelayProcess, start_process
+from tests.support.dlq.letters import count, letter_record, put, there_are
+from tests.support.dlq.outcomes import asked, items, letters_in, say
+from tests.support.dlq.service import all_read
+from tests.support.relay.processes import RelayProcess, start_process
 from tests.support.waiting import eventually
 
 pytestmark = pytest.mark.slow
@@ -33,7 +33,7 @@ async def start(database_url: str, tmp_path: Path) -> AsyncIterator[Start]:
     started: list[RelayProcess] = []
 
     async def start_one(part: str, failpoints: str = "") -> RelayProcess:
-        command = ["tests.integration.dlq.part_process", part, database_url]
+        command = ["tests.support.dlq.part_process", part, database_url]
         log = tmp_path / f"{part}-{len(started)}.log"
         process = await start_process(command, log, {"SUREFOOT_FAILPOINTS": failpoints})
         started.append(process)

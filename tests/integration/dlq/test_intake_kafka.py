@@ -12,11 +12,11 @@ from surefoot.log.kafka_settings import KafkaSettings
 from surefoot.log.partitioner import key_hash, partition_of
 from surefoot.log.port import TopicPartition
 from surefoot.testing.kafka import Broker
-from tests.consuming import create_topics
-from tests.contract.adapters import forget_in_kafka
-from tests.integration.dlq.asking import asked, items, letters_in, say
-from tests.integration.dlq.serving import all_read, intake_running, outcomes_running
-from tests.integration.dlq.writing import count, letter_record, put, there_are
+from tests.support.consumer.processes import create_topics
+from tests.support.dlq.letters import count, letter_record, put, there_are
+from tests.support.dlq.outcomes import asked, items, letters_in, say
+from tests.support.dlq.service import all_read, intake_running, outcomes_running
+from tests.support.event_log.adapters import forget_in_kafka
 from tests.support.waiting import eventually
 
 pytestmark = [pytest.mark.kafka, pytest.mark.slow]

@@ -7,9 +7,9 @@ import asyncpg
 import pytest
 
 from dlq.errors import InvalidEdit, NoSuchLetter, WrongState
-from tests.events import catalogue
-from tests.integration.dlq import letters
-from tests.integration.dlq.deciding import ADA, EVE, WHY, a_job, answer, audited, dead, jobs, statuses, these
+from tests.support.dlq import letter_rows as letters
+from tests.support.dlq.decisions import ADA, EVE, WHY, a_job, answer, audited, dead, jobs, statuses, these
+from tests.support.event_types import catalogue
 
 THING = {
     "ce_specversion": "1.0",

@@ -20,8 +20,8 @@ from dlq.job_statements import JobStatements
 from dlq.job_views import LeftOut
 from dlq.people import Person
 from dlq.wanted import Finding, Ids, Matching
-from tests.integration.dlq import letters
-from tests.integration.dlq.deciding import (
+from tests.support.dlq import letter_rows as letters
+from tests.support.dlq.decisions import (
     ADA,
     BOB,
     EVE,

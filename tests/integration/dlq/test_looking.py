@@ -12,7 +12,7 @@ from dlq.filters import STATUSES, Filter
 from dlq.looking import Looking
 from dlq.views import Counts
 from surefoot.database.connection import Connection
-from tests.integration.dlq.letters import NOON, insert, letter
+from tests.support.dlq.letter_rows import NOON, insert, letter
 
 # Six letters that differ in everything one can ask for. Two share a group that nobody foresaw: a foreign consumer made
 # its fingerprints by another rule.

@@ -9,7 +9,7 @@ import asyncpg
 from dlq.looking import Looking
 from schemas import catalogue
 from surefoot.database.connection import Connection
-from tests.integration.dlq.letters import NOON, dlq_id, headers, insert, letter
+from tests.support.dlq.letter_rows import NOON, dlq_id, headers, insert, letter
 
 
 async def test_one_letter_has_its_masked_data_its_attempts_and_what_belongs_to_it(

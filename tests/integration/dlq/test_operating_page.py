@@ -20,8 +20,8 @@ from dlq.access import Tokens
 from surefoot.database.connection import connect
 from surefoot.database.embedded import EmbeddedPostgres
 from tests.conftest import _database
-from tests.integration.dlq.served import Given, Ground, all_parts, given, ground_at, order, running
 from tests.integration.test_docs import UNTIL_STOPPED, shown
+from tests.support.dlq.served_harness import Given, Ground, all_parts, given, ground_at, order, running
 
 pytestmark = pytest.mark.slow
 __all__ = ["given"]

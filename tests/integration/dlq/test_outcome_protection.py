@@ -5,9 +5,9 @@ import pytest
 
 from dlq.outcome_statements import OutcomeStatements
 from surefoot.log.postgres import PostgresLog
-from tests.integration.dlq.asking import asked, items, letters_in, say
-from tests.integration.dlq.deciding import weaken
-from tests.integration.dlq.serving import all_read, outcomes_running
+from tests.support.dlq.decisions import weaken
+from tests.support.dlq.outcomes import asked, items, letters_in, say
+from tests.support.dlq.service import all_read, outcomes_running
 
 
 @pytest.mark.parametrize(("weakened", "expected"), [(False, "done"), (True, "failed_again")])

@@ -21,14 +21,14 @@ from surefoot.log.kafka_settings import KafkaSettings
 from surefoot.log.port import EventLog
 from surefoot.log.postgres import PostgresLog
 from surefoot.testing.kafka import Broker
-from tests.consuming import consumer_running, create_topics, publish
-from tests.events import ThingHappened, catalogue, things_on
-from tests.integration.consumers.deciding import Mendable, outcome, settled_as
-from tests.integration.consumers.effects import effects
-from tests.integration.dlq.deciding import ADA, EVE, GRACE, WHY, approvals, jobs, statuses
-from tests.integration.dlq.serving import quick, running
-from tests.integration.dlq.writing import there_are
-from tests.relaying import relay_running
+from tests.support.consumer.controls import Mendable, outcome, settled_as
+from tests.support.consumer.effects import effects
+from tests.support.consumer.processes import consumer_running, create_topics, publish
+from tests.support.dlq.decisions import ADA, EVE, GRACE, WHY, approvals, jobs, statuses
+from tests.support.dlq.letters import there_are
+from tests.support.dlq.service import quick, running
+from tests.support.event_types import ThingHappened, catalogue, things_on
+from tests.support.relay.processes import relay_running
 from tests.support.waiting import eventually
 
 pytestmark = pytest.mark.slow

@@ -9,7 +9,7 @@ import pytest
 from dlq.report import facts, report
 from dlq.report_text import Decision, GroupFacts
 from surefoot.database.connection import Connection, connect
-from tests.integration.dlq.letters import insert, letter, new_id
+from tests.support.dlq.letter_rows import insert, letter, new_id
 
 SCHEMA = "surefoot"
 SINCE, UNTIL = datetime(2026, 11, 2, tzinfo=UTC), datetime(2026, 11, 9, tzinfo=UTC)

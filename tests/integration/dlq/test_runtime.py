@@ -22,14 +22,14 @@ from surefoot.database.embedded import EmbeddedPostgres
 from surefoot.database.migrate import migrate
 from surefoot.errors import SchemaOutdated
 from surefoot.log.postgres import PostgresLog
-from tests.consuming import consumer_running, create_topics, publish
-from tests.events import ThingHappened
-from tests.integration.consumers.deciding import Mendable
-from tests.integration.consumers.effects import effects
-from tests.integration.dlq.serving import quick, running
-from tests.integration.dlq.writing import count, letter_record, put, there_are
-from tests.proxy import SilencingProxy
-from tests.servers import postgres
+from tests.support.consumer.controls import Mendable
+from tests.support.consumer.effects import effects
+from tests.support.consumer.processes import consumer_running, create_topics, publish
+from tests.support.dlq.letters import count, letter_record, put, there_are
+from tests.support.dlq.service import quick, running
+from tests.support.event_types import ThingHappened
+from tests.support.postgres_servers import postgres
+from tests.support.silencing_proxy import SilencingProxy
 from tests.support.waiting import eventually
 
 PARTS_ON_THE_LOG = {"dlq intake: the event log", "dlq outcomes: the event log"}

@@ -8,7 +8,7 @@ from dlq.sender_statements import SenderStatements
 from dlq.turn import Batch, Rests
 from surefoot.database.connection import Connection
 from surefoot.log.postgres import PostgresLog
-from tests.integration.dlq.deciding import (
+from tests.support.dlq.decisions import (
     ADA,
     BOB,
     WHY,
@@ -17,8 +17,8 @@ from tests.integration.dlq.deciding import (
     these,
     weaken,
 )
-from tests.integration.dlq.sending_ground import SendingGround, die_at
-from tests.relaying import read_all
+from tests.support.dlq.sender_harness import SendingGround, die_at
+from tests.support.relay.processes import read_all
 
 
 @pytest.fixture

@@ -4,8 +4,8 @@ import asyncpg
 import pytest
 
 from surefoot.log.postgres import PostgresLog
-from tests.integration.dlq import letters
-from tests.integration.dlq.deciding import (
+from tests.support.dlq import letter_rows as letters
+from tests.support.dlq.decisions import (
     ADA,
     EVE,
     GRACE,
@@ -15,7 +15,7 @@ from tests.integration.dlq.deciding import (
     statuses,
     these,
 )
-from tests.integration.dlq.sending_ground import SendingGround
+from tests.support.dlq.sender_harness import SendingGround
 
 
 @pytest.fixture

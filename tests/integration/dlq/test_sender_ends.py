@@ -7,8 +7,8 @@ from dlq.filters import Filter
 from dlq.wanted import Matching
 from surefoot.errors import LogUnavailable
 from surefoot.log.postgres import PostgresLog
-from tests.integration.dlq import letters
-from tests.integration.dlq.deciding import (
+from tests.support.dlq import letter_rows as letters
+from tests.support.dlq.decisions import (
     ADA,
     BOB,
     EVE,
@@ -17,7 +17,7 @@ from tests.integration.dlq.deciding import (
     statuses,
     these,
 )
-from tests.integration.dlq.sending_ground import Away, SendingGround, Unopened
+from tests.support.dlq.sender_harness import Away, SendingGround, Unopened
 
 
 @pytest.fixture

@@ -6,7 +6,7 @@ import asyncpg
 import pytest
 
 from surefoot.idempotency.store import Store
-from tests.integration.idempotency.storing import SETTINGS
+from tests.support.idempotency.store_requests import SETTINGS
 
 
 @pytest.fixture

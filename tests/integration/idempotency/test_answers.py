@@ -5,7 +5,7 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from tests.integration.idempotency.http_ground import Ground, ground, metric, new_key
+from tests.support.idempotency.http_harness import Ground, ground, metric, new_key
 
 pytestmark = pytest.mark.slow
 

@@ -15,8 +15,8 @@ from starlette.responses import JSONResponse
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from surefoot.idempotency import Idempotent, PhaseMisuse, ProviderBusy, Store, Tx, idempotent
-from tests.integration.idempotency.apps import SETTINGS, Bank, Turn, answers, app_around, breaks, hangs, paying
-from tests.integration.idempotency.http_ground import REPLAYED, new_key, served
+from tests.support.idempotency.apps import SETTINGS, Bank, Turn, answers, app_around, breaks, hangs, paying
+from tests.support.idempotency.http_harness import REPLAYED, new_key, served
 from tests.support.waiting import eventually
 
 pytestmark = pytest.mark.slow

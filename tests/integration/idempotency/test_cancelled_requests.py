@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from surefoot.idempotency import Store
-from tests.idempotency_app import app_settings, make_app, open_works
-from tests.integration.idempotency.http_ground import new_key
+from tests.support.idempotency.http_harness import new_key
+from tests.support.idempotency.reference_app import app_settings, make_app, open_works
 from tests.support.waiting import eventually
 
 pytestmark = pytest.mark.slow

@@ -10,8 +10,8 @@ import pytest
 from surefoot.idempotency.fingerprint import key_hash
 from surefoot.idempotency.store import Store
 from surefoot.idempotency.values import Answer, Asked, Effect, Note
-from tests.integration.consumers.commanding import assert_says, surefoot
-from tests.integration.idempotency.storing import CREATED, DECLINED, asked, begun, end_lease, kept
+from tests.support.command_line import assert_says, surefoot
+from tests.support.idempotency.store_requests import CREATED, DECLINED, asked, begun, end_lease, kept
 from tests.support.waiting import eventually
 
 pytestmark = pytest.mark.slow

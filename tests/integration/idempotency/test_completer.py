@@ -16,10 +16,10 @@ from starlette.types import ASGIApp
 
 from surefoot.idempotency import Completer, Housekeeping, Idempotent, Store, idempotent
 from surefoot.telemetry.alerts import Alert, Alerts
-from tests.idempotency_app import app_settings
-from tests.integration.idempotency.apps import SETTINGS, Bank, app_around, breaks, paying
-from tests.integration.idempotency.http_ground import REPLAYED, new_key, served
-from tests.integration.idempotency.storing import age, answered, asked, kept
+from tests.support.idempotency.apps import SETTINGS, Bank, app_around, breaks, paying
+from tests.support.idempotency.http_harness import REPLAYED, new_key, served
+from tests.support.idempotency.reference_app import app_settings
+from tests.support.idempotency.store_requests import age, answered, asked, kept
 from tests.support.waiting import eventually
 
 pytestmark = pytest.mark.slow

@@ -23,8 +23,8 @@ from starlette.types import ASGIApp
 from starlette.websockets import WebSocket
 
 from surefoot.idempotency import Idempotency, Idempotent, Store, Tx, idempotent
-from tests.integration.idempotency.apps import SETTINGS, Bank, answers, app_around, breaks
-from tests.integration.idempotency.http_ground import REPLAYED, new_key, served
+from tests.support.idempotency.apps import SETTINGS, Bank, answers, app_around, breaks
+from tests.support.idempotency.http_harness import REPLAYED, new_key, served
 
 pytestmark = pytest.mark.slow
 

@@ -15,9 +15,9 @@ from sqlalchemy.orm import DeclarativeBase, Mapped, mapped_column
 from starlette.responses import JSONResponse, Response, StreamingResponse
 
 from surefoot.idempotency import Idempotency, Idempotent, PhaseMisuse, Store, Tx, idempotent
-from tests.idempotency_door import Quiet
-from tests.integration.idempotency.apps import SETTINGS, Bank, answers, app_around, breaks, hangs
-from tests.integration.idempotency.http_ground import REPLAYED, new_key, served
+from tests.support.idempotency.apps import SETTINGS, Bank, answers, app_around, breaks, hangs
+from tests.support.idempotency.http_harness import REPLAYED, new_key, served
+from tests.support.idempotency.reference_middleware import Quiet
 from tests.support.waiting import eventually
 
 pytestmark = pytest.mark.slow

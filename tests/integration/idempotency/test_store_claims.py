@@ -13,7 +13,7 @@ from surefoot.errors import ConfigurationError
 from surefoot.idempotency.settings import IdempotencySettings
 from surefoot.idempotency.store import Begun, Store
 from surefoot.idempotency.values import Answer, Answered, Claim, Effect, InFlight, Mismatch
-from tests.integration.idempotency.storing import (
+from tests.support.idempotency.store_requests import (
     CREATED,
     DECLINED,
     OUTSIDE,

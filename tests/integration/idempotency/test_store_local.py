@@ -12,8 +12,8 @@ from sqlalchemy.orm import DeclarativeBase, Mapped, mapped_column
 from surefoot.consumer import HandlerMisuse
 from surefoot.idempotency.store import Store, Tx
 from surefoot.idempotency.values import Answer, Answered, InFlight
-from tests.events import ThingHappened
-from tests.integration.idempotency.storing import CREATED, SETTINGS, asked, begun, found, history_of, row_of
+from tests.support.event_types import ThingHappened
+from tests.support.idempotency.store_requests import CREATED, SETTINGS, asked, begun, found, history_of, row_of
 
 FAILED = Answer(409, (), b"there is one already")
 

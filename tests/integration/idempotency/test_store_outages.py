@@ -11,7 +11,7 @@ from surefoot.errors import SchemaOutdated
 from surefoot.idempotency.errors import StoreAway
 from surefoot.idempotency.store import Begun, Store, connections, transaction
 from surefoot.idempotency.values import Answered, InFlight
-from tests.integration.idempotency.storing import (
+from tests.support.idempotency.store_requests import (
     CREATED,
     LOCAL,
     SETTINGS,
@@ -23,7 +23,7 @@ from tests.integration.idempotency.storing import (
     kept,
     row_of,
 )
-from tests.proxy import SilencingProxy
+from tests.support.silencing_proxy import SilencingProxy
 
 pytestmark = pytest.mark.slow
 

@@ -12,8 +12,8 @@ from surefoot.consumer import HandlerMisuse
 from surefoot.idempotency.errors import FenceLost, PhaseMisuse
 from surefoot.idempotency.store import Store
 from surefoot.idempotency.values import Answered, Claim, InFlight, Note
-from tests.events import ThingHappened
-from tests.integration.idempotency.storing import (
+from tests.support.event_types import ThingHappened
+from tests.support.idempotency.store_requests import (
     CREATED,
     DECLINED,
     REQUEST,

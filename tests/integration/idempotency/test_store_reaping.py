@@ -8,7 +8,17 @@ import pytest
 
 from surefoot.idempotency.store import Store
 from surefoot.idempotency.values import Gone, State
-from tests.integration.idempotency.storing import CREATED, age, answered, asked, begun, found, history_of, kept, row_of
+from tests.support.idempotency.store_requests import (
+    CREATED,
+    age,
+    answered,
+    asked,
+    begun,
+    found,
+    history_of,
+    kept,
+    row_of,
+)
 
 pytestmark = pytest.mark.slow
 

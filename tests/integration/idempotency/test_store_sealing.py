@@ -10,7 +10,7 @@ import pytest
 
 from surefoot.idempotency.store import Store, sealing
 from surefoot.idempotency.values import Note
-from tests.integration.idempotency.storing import SETTINGS, answered, asked, kept
+from tests.support.idempotency.store_requests import SETTINGS, answered, asked, kept
 from tests.support.waiting import eventually
 
 pytestmark = pytest.mark.slow

@@ -6,10 +6,10 @@ from collections.abc import AsyncIterator
 import pytest
 
 from surefoot.idempotency import Store
-from tests.cut import CutProxy
-from tests.idempotency_app import app_settings
-from tests.integration.idempotency.apps import Bank, paying
-from tests.integration.idempotency.http_ground import REPLAYED, ground, metric, new_key, served
+from tests.support.cut_proxy import CutProxy
+from tests.support.idempotency.apps import Bank, paying
+from tests.support.idempotency.http_harness import REPLAYED, ground, metric, new_key, served
+from tests.support.idempotency.reference_app import app_settings
 from tests.support.waiting import eventually
 
 pytestmark = pytest.mark.slow

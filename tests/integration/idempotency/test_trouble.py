@@ -15,7 +15,7 @@ import httpx
 import pytest
 
 from surefoot.idempotency import Completer, Housekeeping
-from tests.integration.idempotency.http_ground import Ground, ground, new_key
+from tests.support.idempotency.http_harness import Ground, ground, new_key
 
 SOAK = bool(os.environ.get("SUREFOOT_SOAK"))
 KEYS, AT_ONCE = (1_500, 30) if SOAK else (40, 20)

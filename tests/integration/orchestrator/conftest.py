@@ -7,9 +7,9 @@ import asyncpg
 import pytest
 
 from surefoot.log.postgres import PostgresLog
-from tests.consuming import create_topics
-from tests.orchestrating import Stage
-from tests.trips import EFFECTS, Agency
+from tests.support.consumer.processes import create_topics
+from tests.support.saga.orchestrators import Stage
+from tests.support.saga.trips import EFFECTS, Agency
 
 
 @pytest.fixture

@@ -10,10 +10,9 @@ from prometheus_client import REGISTRY
 from surefoot.consumer import Consumer, Retry, Transaction
 from surefoot.events import Event, EventData
 from surefoot.saga import Saga
-from tests.consuming import publish
-from tests.orchestrating import Stage, on_stage, orchestrator_running
-from tests.support.waiting import eventually
-from tests.trips import (
+from tests.support.consumer.processes import publish
+from tests.support.saga.orchestrators import Stage, on_stage, orchestrator_running
+from tests.support.saga.trips import (
     Agency,
     Booked,
     SendTicket,
@@ -29,6 +28,7 @@ from tests.trips import (
     trips,
     unbook,
 )
+from tests.support.waiting import eventually
 
 QUICKLY: dict[str, Any] = {"timeout": timedelta(milliseconds=300), "retry": Retry(attempts=1)}
 

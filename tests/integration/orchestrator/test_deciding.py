@@ -15,7 +15,7 @@ from surefoot import outbox
 from surefoot.consumer.contracts import CommandFailed
 from surefoot.events import Event, EventData, new_event
 from surefoot.saga import Saga
-from tests.trips import Booked, Charged, PaperReady, TicketSent, TripRequested, send_ticket, trip_saga
+from tests.support.saga.trips import Booked, Charged, PaperReady, TicketSent, TripRequested, send_ticket, trip_saga
 
 
 def printing() -> Saga:

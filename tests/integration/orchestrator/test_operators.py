@@ -14,7 +14,7 @@ from orchestrator.store import Store
 from surefoot.errors import ConfigurationError
 from surefoot.saga import NotNow
 from surefoot.saga.stimulus import Operated, Verb
-from tests.integration.orchestrator.saga_ground import Ground, captured, ground_at
+from tests.support.saga.stored_sagas import Ground, captured, ground_at
 
 NOBODY = "00000000-0000-0000-0000-000000000000"
 

@@ -14,7 +14,7 @@ from schemas.warehouse import ReleaseStock, ReserveStock, StockReleased, StockRe
 from surefoot.errors import ConfigurationError
 from surefoot.saga import NotNow, Saga
 from surefoot.saga.stimulus import Operated
-from tests.integration.orchestrator.saga_ground import PRICE, Ground, captured, ground_at, pending, placement, reserved
+from tests.support.saga.stored_sagas import PRICE, Ground, captured, ground_at, pending, placement, reserved
 
 GOOD = captured("order-1").model_dump(mode="json")
 

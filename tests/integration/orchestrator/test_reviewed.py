@@ -13,8 +13,8 @@ from surefoot.saga import DefinitionError, Saga
 from surefoot.saga.parts import Make
 from surefoot.saga.stimulus import Operated
 from tests.integration.orchestrator.test_deciding import Desk, connection
-from tests.orchestrating import Stage, on_stage
-from tests.trips import (
+from tests.support.saga.orchestrators import Stage, on_stage
+from tests.support.saga.trips import (
     Agency,
     Booked,
     Full,

@@ -9,9 +9,9 @@ import pytest
 
 from consumers.parking import headers_json
 from surefoot.events import encode, encode_data, new_event
-from tests.integration.consumers.commanding import assert_says, surefoot
-from tests.integration.orchestrator.saga_ground import Ground, captured, ground_at, pickup, placement
+from tests.support.command_line import assert_says, surefoot
 from tests.support.processes import Done
+from tests.support.saga.stored_sagas import Ground, captured, ground_at, pickup, placement
 
 pytestmark = pytest.mark.slow
 

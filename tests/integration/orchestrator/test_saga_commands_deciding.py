@@ -12,10 +12,10 @@ from subprocess import PIPE
 import httpx
 import pytest
 
-from tests.integration.consumers.commanding import assert_says, surefoot
-from tests.integration.orchestrator.saga_ground import Ground, captured, ground_at
 from tests.support import processes
+from tests.support.command_line import assert_says, surefoot
 from tests.support.processes import Done
+from tests.support.saga.stored_sagas import Ground, captured, ground_at
 
 pytestmark = pytest.mark.slow
 

@@ -2,8 +2,8 @@
 
 from datetime import timedelta
 
-from tests.orchestrating import Stage, on_stage
-from tests.trips import Agency, TripRequested, agency_consumer, trip_saga
+from tests.support.saga.orchestrators import Stage, on_stage
+from tests.support.saga.trips import Agency, TripRequested, agency_consumer, trip_saga
 
 
 async def test_a_saga_goes_through_its_steps_and_is_completed(stage: Stage, agency: Agency) -> None:

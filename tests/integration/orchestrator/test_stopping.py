@@ -8,11 +8,11 @@ import pytest
 from consumers.settings import ConsumerSettings
 from orchestrator.runtime import OrchestratorRuntime
 from orchestrator.settings import OrchestratorSettings
-from tests.consuming import QUICK as QUICK_CONSUMER
-from tests.orchestrating import QUICK, Stage
-from tests.proxy import SilencingProxy
+from tests.support.consumer.processes import QUICK as QUICK_CONSUMER
+from tests.support.saga.orchestrators import QUICK, Stage
+from tests.support.saga.trips import trip_saga
+from tests.support.silencing_proxy import SilencingProxy
 from tests.support.waiting import eventually
-from tests.trips import trip_saga
 
 
 class ReadsNothing:

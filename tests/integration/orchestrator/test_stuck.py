@@ -6,8 +6,8 @@ from structlog.testing import capture_logs
 
 from orchestrator.housekeeping import Housekeeping
 from orchestrator.settings import OrchestratorSettings
-from tests.orchestrating import Stage, on_stage
-from tests.trips import Agency, TripRequested, agency_consumer, trip_saga
+from tests.support.saga.orchestrators import Stage, on_stage
+from tests.support.saga.trips import Agency, TripRequested, agency_consumer, trip_saga
 
 
 async def test_somebody_is_told_of_a_stuck_saga_once(stage: Stage, agency: Agency) -> None:

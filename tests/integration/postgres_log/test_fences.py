@@ -11,7 +11,7 @@ from surefoot.log.port import TopicPartition
 from surefoot.log.postgres import PostgresLog
 from surefoot.log.postgres_publisher import PostgresPublisher
 from surefoot.log.postgres_subscription import PostgresSubscription
-from tests.contract.reading import plain
+from tests.support.event_log.members import plain
 from tests.support.waiting import eventually
 
 pytestmark = pytest.mark.slow

@@ -11,8 +11,8 @@ from surefoot.database.migrate import migrate
 from surefoot.errors import LogUnavailable, SchemaOutdated
 from surefoot.log.port import Acknowledged, TopicPartition, TopicSpec
 from surefoot.log.postgres import PostgresLog
-from tests.contract.reading import plain
-from tests.servers import postgres
+from tests.support.event_log.members import plain
+from tests.support.postgres_servers import postgres
 from tests.support.waiting import eventually
 
 pytestmark = pytest.mark.slow

@@ -6,8 +6,8 @@ from typing import Any
 
 from surefoot.log.postgres_publisher import PostgresPublisher
 from surefoot.log.postgres_subscription import PostgresSubscription
-from tests.contract.reading import plain
 from tests.integration.postgres_log.conftest import WHERE
+from tests.support.event_log.members import plain
 from tests.support.waiting import eventually
 
 

@@ -9,7 +9,7 @@ from surefoot.log.postgres import PostgresLog
 from surefoot.log.postgres_publisher import PostgresPublisher
 from surefoot.log.postgres_records import RecordsGone
 from surefoot.log.postgres_subscription import PostgresSubscription
-from tests.contract.reading import plain
+from tests.support.event_log.members import plain
 
 WHERE = TopicPartition("things", 0)
 

@@ -12,7 +12,7 @@ from surefoot.log.port import TopicPartition, TopicSpec
 from surefoot.log.postgres import PostgresLog
 from surefoot.log.postgres_publisher import PostgresPublisher
 from surefoot.log.postgres_subscription import BUSY_LOOKS
-from tests.contract.reading import plain
+from tests.support.event_log.members import plain
 from tests.support.waiting import eventually
 
 WHERE = TopicPartition("things", 0)

@@ -10,7 +10,7 @@ from typing import Any
 from surefoot.log.port import Record, Refused, TopicPartition
 from surefoot.log.postgres import PostgresLog
 from surefoot.log.postgres_publisher import PostgresPublisher
-from tests.contract.reading import plain
+from tests.support.event_log.members import plain
 
 WHERE = TopicPartition("things", 0)
 

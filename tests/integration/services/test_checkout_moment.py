@@ -9,8 +9,8 @@ from sqlalchemy.ext.asyncio import AsyncEngine, AsyncSession
 from schemas.warehouse import StockHeld
 from services.checkout.consumer import checkout
 from services.checkout.sessions import NotPlaced, Placed, place
-from tests.integration.services.goods import goods
 from tests.integration.services.test_front_doors import learn, opened, shop_front
+from tests.support.services.goods import goods
 
 __all__ = ["shop_front"]
 pytestmark = pytest.mark.slow

@@ -28,9 +28,9 @@ from services.warehouse.expiry import expire_holds
 from surefoot.consumer import Consumer, Transaction
 from surefoot.events import Event, Money
 from surefoot.log.postgres import PostgresLog
-from tests.consuming import consumer_running
-from tests.integration.services.goods import HOME, goods, lines, on_the_shelf, received
-from tests.relaying import relay_running
+from tests.support.consumer.processes import consumer_running
+from tests.support.relay.processes import relay_running
+from tests.support.services.goods import HOME, goods, lines, on_the_shelf, received
 from tests.support.waiting import eventually
 
 pytestmark = pytest.mark.slow

@@ -21,8 +21,8 @@ from services.settings import ServiceSettings
 from surefoot.consumer import Consumer
 from surefoot.events import EventData
 from surefoot.testing.consumer_kit import ConsumerKit
-from tests.integration.services.goods import HOME, flows, goods, published
 from tests.integration.services.test_orders import create
+from tests.support.services.goods import HOME, flows, goods, published
 
 pytestmark = pytest.mark.slow  # many of them, each with a database of its own
 

@@ -22,8 +22,8 @@ from surefoot.idempotency.problems import REPLAYED, ProblemName
 from surefoot.idempotency.route import Route
 from surefoot.idempotency.settings import IdempotencySettings
 from surefoot.idempotency.storing import UNSTORED_STATUSES
-from tests.integration.curl import curls
-from tests.integration.services.provider_process import provider_running
+from tests.support.curl import curls
+from tests.support.services.provider_process import provider_running
 from tests.support.waiting import eventually
 
 ROOT = Path(__file__).parents[3]

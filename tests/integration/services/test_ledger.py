@@ -26,7 +26,7 @@ from services.ledger.patience import Patience
 from surefoot.consumer import Retry
 from surefoot.events import Money
 from surefoot.events.money import CurrencyMismatch
-from tests.integration.services.ledger_ground import eur, ledger_on, violations
+from tests.support.services.ledger_harness import eur, ledger_on, violations
 
 WRITERS = 16
 

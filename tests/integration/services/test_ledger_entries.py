@@ -11,7 +11,7 @@ from services.ledger import Done, InvalidName, Ledger, Move, Refused, UnknownAcc
 from services.ledger.account_statement import Line
 from surefoot.events import Money
 from surefoot.events.money import MAX_MINOR_UNITS
-from tests.integration.services.ledger_ground import eur, ledger_on, said, violations
+from tests.support.services.ledger_harness import eur, ledger_on, said, violations
 
 
 @pytest.fixture

@@ -17,7 +17,7 @@ from services.checks.ledger import findings
 from services.checks.ledger_books import Books, read_books
 from services.ledger import Done, Ledger, Move, Outcome, Refused
 from surefoot.events import Money
-from tests.integration.services.ledger_ground import eur, ledger_on
+from tests.support.services.ledger_harness import eur, ledger_on
 
 WRITERS = 64
 ACCOUNTS = [f"wallet-{number}" for number in range(20)]

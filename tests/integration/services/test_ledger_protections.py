@@ -11,7 +11,7 @@ from services.ledger import Done, Ledger, Move, Outcome, Refused, make
 from services.ledger.patience import Patience
 from services.ledger.statements import CLAIM, ENOUGH, LOCK, ROOM
 from surefoot.consumer import Retry
-from tests.integration.services.ledger_ground import eur, ledger_on, said, somebody_waits, violations, without
+from tests.support.services.ledger_harness import eur, ledger_on, said, somebody_waits, violations, without
 
 IN_PLACE = "PROTECTED"
 SLOWLY = "pg_sleep(0.3) FROM ledger.accounts AS account JOIN sides"

@@ -11,7 +11,7 @@ from sqlalchemy.ext.asyncio import AsyncSession
 from services.ledger import Contended, Done, Ledger, Move, Refused, make, make_patiently
 from services.ledger.patience import Patience
 from surefoot.consumer import Retry
-from tests.integration.services.ledger_ground import eur, ledger_on, somebody_waits, violations
+from tests.support.services.ledger_harness import eur, ledger_on, somebody_waits, violations
 
 QUICK = text("SET LOCAL lock_timeout = '50ms'")
 

@@ -12,7 +12,7 @@ from schemas.returns import ReturnAborted
 from services.notification.consumer import notification
 from surefoot.events import Money
 from surefoot.testing.consumer_kit import ConsumerKit
-from tests.integration.services.goods import HOME, lines
+from tests.support.services.goods import HOME, lines
 
 pytestmark = pytest.mark.slow  # many of them, each with a database of its own
 

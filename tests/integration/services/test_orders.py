@@ -26,7 +26,7 @@ from services.order.orders import Created, SessionUsed
 from surefoot.consumer.contracts import CommandFailed
 from surefoot.events import Money
 from surefoot.testing.consumer_kit import ConsumerKit
-from tests.integration.services.goods import HOME, goods, lines
+from tests.support.services.goods import HOME, goods, lines
 
 TOTAL = Money.minor(2000, "EUR")
 

@@ -17,7 +17,7 @@ from services.payment.settings import PaymentSettings
 from services.payment.webhook_settings import WebhookSettings
 from services.tables import create_tables
 from surefoot.idempotency import Store
-from tests.integration.services.payment_api_ground import (
+from tests.support.services.payment_api_harness import (
     ACCESS,
     ACME_KEY,
     EUR_20,
@@ -26,7 +26,7 @@ from tests.integration.services.payment_api_ground import (
     new_key,
     settings,
 )
-from tests.integration.services.webhook_ground import SECRET, event, signed
+from tests.support.services.webhook_harness import SECRET, event, signed
 
 NOBODY = "http://127.0.0.1:9"
 JSON = {"Content-Type": "application/json"}

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.integration.services.payment_api_ground import (
+from tests.support.services.payment_api_harness import (
     BOLT_KEY,
     EUR_20,
     Api,

@@ -10,8 +10,8 @@ from services.payment.api.bookkeeping import book
 from services.payment.payment_events import PaymentEvent, event_of
 from services.payment.payment_events_book import Outcome, take
 from surefoot.database.connection import sqlalchemy_url
-from tests.integration.services.payment_api_ground import Api, api_ground
-from tests.integration.services.webhook_ground import event
+from tests.support.services.payment_api_harness import Api, api_ground
+from tests.support.services.webhook_harness import event
 
 
 @pytest.fixture

@@ -12,10 +12,10 @@ import pytest
 
 from services.checks import charges, ledger
 from services.settings import ServiceSettings
-from tests.integration.services.payment_api_ground import ACME_KEY, EUR_20, authorised, new_key
-from tests.integration.services.payment_api_process import ApiProcess, api_process
-from tests.integration.services.provider_process import ProviderProcess, provider_running
 from tests.support import processes
+from tests.support.services.payment_api_harness import ACME_KEY, EUR_20, authorised, new_key
+from tests.support.services.payment_api_process import ApiProcess, api_process
+from tests.support.services.provider_process import ProviderProcess, provider_running
 from tests.support.waiting import eventually
 
 

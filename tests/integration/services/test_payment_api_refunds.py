@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.integration.services.payment_api_ground import BOLT_KEY, Api, api_ground, assert_problem, new_key
+from tests.support.services.payment_api_harness import BOLT_KEY, Api, api_ground, assert_problem, new_key
 
 
 @pytest.fixture

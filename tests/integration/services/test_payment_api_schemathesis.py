@@ -20,9 +20,9 @@ from services.payment.gateway import Barred, Charged, Declined, Refunded, Voided
 from services.tables import create_tables
 from surefoot.events import Money
 from surefoot.idempotency import Store
-from tests.integration.services.payment_api_ground import ACCESS, EUR_20, authorised, new_key
-from tests.integration.services.payment_api_ground import settings as layer_settings
 from tests.support.operations import Case, Operation, each_operation, is_made_up, try_operation
+from tests.support.services.payment_api_harness import ACCESS, EUR_20, authorised, new_key
+from tests.support.services.payment_api_harness import settings as layer_settings
 
 pytestmark = pytest.mark.slow
 

@@ -19,8 +19,8 @@ from services.payment.payment_events_book import Outcome, take
 from surefoot.database.connection import sqlalchemy_url
 from surefoot.events import Money
 from surefoot.idempotency import Store
-from tests.integration.services.payment_api_ground import Api, api_ground, new_key, settings
-from tests.integration.services.webhook_ground import event
+from tests.support.services.payment_api_harness import Api, api_ground, new_key, settings
+from tests.support.services.webhook_harness import event
 from tests.support.waiting import eventually
 
 WAITS = "SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND NOT granted"

@@ -9,7 +9,7 @@ import pytest
 from schemas.order import CancelReason, Mode, OrderCancelled, OrderPendingPayment
 from schemas.parts import Line
 from surefoot.events import Event, new_event
-from tests.integration.services.payment_ground import EUR_20, PaymentGround, payment_ground
+from tests.support.services.payment_harness import EUR_20, PaymentGround, payment_ground
 
 pytestmark = pytest.mark.slow
 CONSUMER = "payment-choreography"

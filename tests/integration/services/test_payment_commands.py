@@ -7,7 +7,7 @@ import pytest
 
 from services.payment.gateway import Barred
 from surefoot.events import Money
-from tests.integration.services.payment_ground import EUR_20, PaymentGround, capture, key_of, payment_ground, reverse
+from tests.support.services.payment_harness import EUR_20, PaymentGround, capture, key_of, payment_ground, reverse
 from tests.support.waiting import eventually
 
 pytestmark = pytest.mark.slow

@@ -16,9 +16,9 @@ from services.payment.api.settings import ApiSettings
 from services.payment.settings import PaymentSettings
 from services.provider.command import provider as provider_command
 from services.tables import create_tables
-from tests.integration.curl import curls
-from tests.integration.services.payment_api_process import api_process
-from tests.integration.services.provider_process import provider_running
+from tests.support.curl import curls
+from tests.support.services.payment_api_process import api_process
+from tests.support.services.provider_process import provider_running
 
 pytestmark = pytest.mark.slow
 ROOT = Path(__file__).parents[3]

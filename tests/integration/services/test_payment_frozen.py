@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.consuming import start_consumer
-from tests.integration.services.payment_ground import capture, key_of, payment_ground, reverse
+from tests.support.consumer.processes import start_consumer
+from tests.support.services.payment_harness import capture, key_of, payment_ground, reverse
 from tests.support.waiting import eventually
 
 pytestmark = pytest.mark.slow

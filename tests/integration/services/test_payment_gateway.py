@@ -12,7 +12,7 @@ from services.payment.http_gateway import HttpGateway
 from services.payment.settings import PaymentSettings
 from surefoot.consumer import DependencyDown, Permanent, Transient
 from surefoot.events import Money
-from tests.integration.services.provider_process import ProviderProcess, provider_running
+from tests.support.services.provider_process import ProviderProcess, provider_running
 from tests.support.waiting import eventually
 
 pytestmark = pytest.mark.slow

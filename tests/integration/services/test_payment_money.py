@@ -20,8 +20,8 @@ from services.settings import ServiceSettings
 from services.tables import create_tables
 from surefoot.consumer import Retry
 from surefoot.events import Event, Money
-from tests.consuming import consumer_running
-from tests.integration.services.payment_ground import PaymentGround, capture, key_of, payment_ground, refund, reverse
+from tests.support.consumer.processes import consumer_running
+from tests.support.services.payment_harness import PaymentGround, capture, key_of, payment_ground, refund, reverse
 from tests.support.waiting import eventually
 
 pytestmark = pytest.mark.slow

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.integration.services.payment_ground import PaymentGround, capture, payment_ground, refund
+from tests.support.services.payment_harness import PaymentGround, capture, payment_ground, refund
 
 pytestmark = pytest.mark.slow
 

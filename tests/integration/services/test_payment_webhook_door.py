@@ -12,7 +12,7 @@ from pydantic import SecretStr
 from services.payment.webhook_settings import WebhookSettings
 from services.payment.webhooks import PATH, webhook_router
 from surefoot.errors import ConfigurationError
-from tests.integration.services.webhook_ground import (
+from tests.support.services.webhook_harness import (
     AT,
     NEXT_SECRET,
     SECRET,

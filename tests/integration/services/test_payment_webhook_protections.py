@@ -15,7 +15,7 @@ from services.payment.charge_states import News, move_forward
 from services.payment.payment_events import PaymentEvent, event_of
 from services.payment.payment_events_book import take
 from surefoot.webhooks import Verified
-from tests.integration.services.webhook_ground import WebhookGround, event, webhook_ground
+from tests.support.services.webhook_harness import WebhookGround, event, webhook_ground
 from tests.support.waiting import eventually
 
 CAPTURED = News("CAPTURED", "txn-1")

@@ -16,13 +16,13 @@ from services.payment.charge_states import Contradicted, Late, Moved, News, appl
 from surefoot.errors import SurefootError
 from surefoot.events import Money
 from surefoot.testing import failpoints
-from tests.integration.services.webhook_ground import (
+from tests.support import processes
+from tests.support.services.webhook_harness import (
     AT,
     WebhookGround,
     event,
     webhook_ground,
 )
-from tests.support import processes
 
 CAPTURED = News("CAPTURED", "txn-1")
 TRIGGER = """
@@ -277,7 +277,7 @@ async def test_a_process_that_is_killed_on_the_way_leaves_all_or_nothing(
 ) -> None:
     await ground.charge()
     child = await processes.start_async(
-        ["tests.integration.services.webhook_child", ground.url],
+        ["tests.support.services.webhook_child", ground.url],
         environment={**os.environ, failpoints.VARIABLE: f"{where}=kill"},
     )
     assert await child.wait() == -signal.SIGKILL

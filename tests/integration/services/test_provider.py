@@ -10,8 +10,8 @@ import asyncpg
 import httpx
 import pytest
 
-from tests.integration.services.provider_process import ProviderProcess, provider_running
 from tests.support import processes
+from tests.support.services.provider_process import ProviderProcess, provider_running
 from tests.support.waiting import eventually
 
 pytestmark = pytest.mark.slow

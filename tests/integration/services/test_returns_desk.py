@@ -15,8 +15,8 @@ from schemas.returns import ReturnAborted, ReturnEscalated, ReturnFinished
 from services.returns import http as returns_door
 from services.returns.consumer import returns
 from surefoot.events import Money
-from tests.integration.services.goods import HOME, lines, published
 from tests.integration.services.test_front_doors import PRICE, assert_problem, learn, open_door
+from tests.support.services.goods import HOME, lines, published
 
 pytestmark = pytest.mark.slow  # many of them, each with a database of its own
 

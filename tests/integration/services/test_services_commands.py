@@ -14,8 +14,8 @@ import pytest
 from services.body_limit import MOST_BYTES
 from services.settings import SERVICES
 from services.tables import create_tables
-from tests.integration.consumers.commanding import assert_says, surefoot
 from tests.support import processes
+from tests.support.command_line import assert_says, surefoot
 from tests.support.waiting import eventually
 
 pytestmark = pytest.mark.slow  # each starts a process

@@ -19,7 +19,7 @@ from schemas.shipping import (
 )
 from services.shipping.consumer import NoParcel, confirm_pickup, shipping
 from surefoot.testing.consumer_kit import ConsumerKit
-from tests.integration.services.goods import HOME, flows, goods, published
+from tests.support.services.goods import HOME, flows, goods, published
 
 pytestmark = pytest.mark.slow  # many of them, each with a database of its own
 

@@ -14,7 +14,7 @@ from services.warehouse.expiry import expire_holds, keep_expiring
 from services.warehouse.stock import Held, Refused, Reserved
 from surefoot.consumer import Permanent
 from surefoot.errors import SchemaOutdated
-from tests.integration.services.goods import goods, on_the_shelf, published, received
+from tests.support.services.goods import goods, on_the_shelf, published, received
 from tests.support.waiting import eventually
 
 PUBLISHED = "SELECT event_type, key FROM surefoot.outbox_events ORDER BY position"

@@ -30,8 +30,8 @@ from surefoot.events import EventData, new_event
 from surefoot.events.commands import Command
 from surefoot.log.postgres import PostgresLog
 from surefoot.testing.consumer_kit import ConsumerKit
-from tests.consuming import consumer_running, outcomes, publish
-from tests.integration.services.goods import HOME, goods, on_the_shelf, received
+from tests.support.consumer.processes import consumer_running, outcomes, publish
+from tests.support.services.goods import HOME, goods, on_the_shelf, received
 from tests.support.waiting import eventually
 
 pytestmark = pytest.mark.slow  # many of them, each with a database of its own

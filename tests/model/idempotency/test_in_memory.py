@@ -12,11 +12,11 @@ import pytest
 
 from surefoot.idempotency.store import deciding
 from surefoot.idempotency.values import Answer, Asked, Claim
-from tests.model.idempotency import memory_store
-from tests.model.idempotency.interleaving import RULES, play, world_of
-from tests.model.idempotency.memory_store import MemoryBegun, MemoryStore, Row
-from tests.model.idempotency.reference import Verdict
-from tests.model.idempotency.worker import Worker
+from tests.support.idempotency_model import memory_store
+from tests.support.idempotency_model.interleaving import RULES, play, world_of
+from tests.support.idempotency_model.memory_store import MemoryBegun, MemoryStore, Row
+from tests.support.idempotency_model.reference import Verdict
+from tests.support.idempotency_model.worker import Worker
 
 INTERLEAVINGS = 10_000
 PARTS = 4

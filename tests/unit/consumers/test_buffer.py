@@ -2,7 +2,7 @@
 
 from consumers.buffer import Buffer, PollSize
 from consumers.settings import ConsumerSettings
-from tests.unit.consumers.records import raw
+from tests.support.consumer.records import raw
 
 
 def settings(**changes: int) -> ConsumerSettings:

@@ -15,8 +15,8 @@ from surefoot.events import decode
 from surefoot.log.port import Record, StoredRecord
 from surefoot.log.record_size import record_bytes
 from surefoot.outbox.entry import Entry
+from tests.support.consumer.records import raw
 from tests.support.corpus import each_of
-from tests.unit.consumers.records import raw
 
 NOW = datetime(2026, 1, 31, 12, 0, tzinfo=UTC)
 

@@ -6,8 +6,8 @@ from surefoot.consumer import Permanent
 from surefoot.consumer.outside import call_keys, prepared_json
 from surefoot.events import Event, EventData, new_event
 from surefoot.events.commands import command_of
-from tests.events import ThingHappened
-from tests.integration.consumers.orders import ReserveStock, release, reserve
+from tests.support.consumer.stock_commands import ReserveStock, release, reserve
+from tests.support.event_types import ThingHappened
 
 
 def keys(event: Event[EventData], *, of: str = "payments") -> tuple[str, str]:

@@ -9,9 +9,9 @@ from surefoot.consumer.consumer import WhenDead
 from surefoot.consumer.controls import Control
 from surefoot.consumer.handlers import BatchHandler, EventHandler, Handler, OutsideHandler
 from surefoot.events import event_type_of, new_event
-from tests.events import ThingHappened, ThingPaid
+from tests.support.consumer.records import raw
 from tests.support.corpus import each_of
-from tests.unit.consumers.records import raw
+from tests.support.event_types import ThingHappened, ThingPaid
 
 
 async def nothing(*_: Any) -> None: ...

@@ -8,11 +8,11 @@ from consumers.reading import Bad, Delivery, Passed, Told, read
 from surefoot.consumer import Consumer, Transaction
 from surefoot.events import Event, new_event
 from surefoot.log.port import Record
-from tests.bad_records import CASES, BadCase
-from tests.consuming import record_of
-from tests.events import ThingHappened, ThingPaid
+from tests.support.bad_records import CASES, BadCase
+from tests.support.consumer.processes import record_of
+from tests.support.consumer.records import happened, raw, stored
 from tests.support.corpus import each_of
-from tests.unit.consumers.records import happened, raw, stored
+from tests.support.event_types import ThingHappened, ThingPaid
 
 
 async def handle(event: Event[ThingHappened], tx: Transaction) -> None: ...

@@ -13,7 +13,7 @@ from dlq.access.keys import Key, key_set, public_key, shared_secret
 from dlq.access.settings import AccessSettings
 from dlq.access.tokens import checked_name
 from surefoot.errors import ConfigurationError
-from tests.integration.dlq.issuing import Issuer, curve_issuer, rsa_issuer
+from tests.support.dlq.token_issuer import Issuer, curve_issuer, rsa_issuer
 
 
 class Answers:

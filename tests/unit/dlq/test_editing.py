@@ -11,8 +11,8 @@ from dlq.errors import InvalidEdit
 from surefoot.consumer.controls import Replacement
 from surefoot.events import decode, encode, new_event
 from surefoot.events.encoding import encode_model
-from tests.events import ThingHappened, catalogue
 from tests.support.corpus import each_of
+from tests.support.event_types import ThingHappened, catalogue
 
 NOW = datetime(2026, 11, 17, 12, 0, 0, tzinfo=UTC)
 NEW_ID = "0192f0c1-7a3e-7c41-9d0a-6f1f0d6f3b11"

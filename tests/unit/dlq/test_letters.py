@@ -13,9 +13,9 @@ from dlq.letters import Letter, Unreadable, kept_raw, read_letter
 from surefoot.consumer.dead_letter import Dead, diagnose, letter
 from surefoot.events.text import has_forbidden
 from surefoot.log.port import Record, StoredRecord
-from tests.bad_records import CASES, BadCase, bent_records
-from tests.integration.dlq.writing import DIED_AT, letter_record
+from tests.support.bad_records import CASES, BadCase, bent_records
 from tests.support.corpus import each_of
+from tests.support.dlq.letters import DIED_AT, letter_record
 
 INDEX_LIMIT = 2700
 """Bytes of an entry in an index of Postgres."""

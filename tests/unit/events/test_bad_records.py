@@ -12,10 +12,10 @@ from surefoot.events import BadRecord, Envelope, Event, EventType, decode, event
 from surefoot.events.binding import BadRecordReason
 from surefoot.log.port import Record
 from surefoot.log.record_size import record_bytes
-from tests.bad_records import CASES, BadCase, bent_records
-from tests.bad_records.case import good_binary, good_binary_paid, good_structured, good_structured_paid
-from tests.events import ThingHappened, ThingPaid, things
+from tests.support.bad_records import CASES, BadCase, bent_records
+from tests.support.bad_records.case import good_binary, good_binary_paid, good_structured, good_structured_paid
 from tests.support.corpus import each_of
+from tests.support.event_types import ThingHappened, ThingPaid, things
 
 HAPPENED = event_type_of(ThingHappened)
 HANDLED: dict[str, EventType[Any]] = {"thing.happened": HAPPENED, "thing.paid": event_type_of(ThingPaid)}

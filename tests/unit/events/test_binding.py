@@ -26,7 +26,7 @@ from surefoot.events import (
 )
 from surefoot.events.binding import BadRecordReason, version_of
 from tests.support.corpus import each_of
-from tests.unit.events.orders import OrderNoted, OrderPlaced, OrderPlacedV2, placed
+from tests.support.order_types import OrderNoted, OrderPlaced, OrderPlacedV2, placed
 
 Headers = list[tuple[str, bytes | None]]
 

@@ -9,7 +9,7 @@ from pydantic import BaseModel, Field
 from surefoot.errors import ConfigurationError, InvalidEvent, UndeclaredEvent
 from surefoot.events import Catalogue, EventData, Money, Topic, event_type_of
 from tests.support.corpus import each_of
-from tests.unit.events.orders import OrderNoted, OrderPlaced, OrderPlacedV2, order_events, orders, placed
+from tests.support.order_types import OrderNoted, OrderPlaced, OrderPlacedV2, order_events, orders, placed
 
 OrderNumber = NewType("OrderNumber", int)
 

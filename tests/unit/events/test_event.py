@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from surefoot.errors import FloatMoney, InvalidEvent, UndeclaredEvent
 from surefoot.events import Catalogue, EventData, Money, encode_data, new_event
 from tests.support.corpus import each_of
-from tests.unit.events.orders import OrderNoted, OrderPlaced, OrderPlacedV2, placed, unchecked
+from tests.support.order_types import OrderNoted, OrderPlaced, OrderPlacedV2, placed, unchecked
 
 NOON = datetime(2026, 1, 31, 12, 0, tzinfo=UTC)
 

@@ -6,7 +6,7 @@ import jsonschema
 
 from surefoot.events import Catalogue, EventData, Money, encode_data, new_event
 from surefoot.events.json_schema import export, render
-from tests.unit.events.orders import orders, placed
+from tests.support.order_types import orders, placed
 
 
 def test_there_is_one_document_per_type_and_version_in_order() -> None:

@@ -11,7 +11,7 @@ from surefoot.commands.loading import load, load_catalogue
 from surefoot.errors import ConfigurationError
 from surefoot.events import Catalogue, event_type_of
 from tests.support.corpus import each_of
-from tests.unit.events.orders import OrderPlaced, orders
+from tests.support.order_types import OrderPlaced, orders
 
 
 @pytest.fixture
@@ -33,7 +33,7 @@ def test_an_attribute_of_a_module_here_is_found(project: Path) -> None:
 
 
 def test_a_module_of_an_installed_package_is_found() -> None:
-    assert load("tests.unit.events.orders:orders") is orders
+    assert load("tests.support.order_types:orders") is orders
 
 
 @each_of("reference", ["", "shop", "shop.events", "shop:", ":catalogue", "a:b:c", "./shop.py:x", "a..b:c"])
@@ -78,7 +78,7 @@ def test_a_package_named_like_a_room_is_refused(project: Path) -> None:
     (project / "schemas").mkdir()
     (project / "schemas" / "__init__.py").write_text("")
     with pytest.raises(ConfigurationError, match="has a package schemas, which is also the name of a part of Surefoot"):
-        load("tests.unit.events.orders:orders")
+        load("tests.support.order_types:orders")
 
 
 def test_a_module_named_like_a_room_is_refused(project: Path) -> None:
@@ -89,7 +89,7 @@ def test_a_module_named_like_a_room_is_refused(project: Path) -> None:
 
 def test_a_folder_named_like_a_room_that_is_no_package_is_allowed(project: Path) -> None:
     (project / "schemas").mkdir()
-    assert load("tests.unit.events.orders:orders") is orders
+    assert load("tests.support.order_types:orders") is orders
 
 
 def test_catalogues_are_loaded_as_one() -> None:
@@ -98,7 +98,7 @@ def test_catalogues_are_loaded_as_one() -> None:
 
 
 def test_one_catalogue_is_itself() -> None:
-    loaded = load_catalogue(["tests.unit.events.orders:orders"])
+    loaded = load_catalogue(["tests.support.order_types:orders"])
     assert isinstance(loaded, Catalogue)
     assert loaded.find("order.placed", 1) is event_type_of(OrderPlaced)
 

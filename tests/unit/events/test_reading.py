@@ -11,9 +11,9 @@ from pydantic import Field
 from surefoot.events import BadRecord, Catalogue, Envelope, Event, EventData, EventType, decode, event_type_of, to_event
 from surefoot.events.binding import version_of
 from surefoot.events.envelope import USUAL_ATTRIBUTES, check
-from tests.bad_records.case import HAPPENED, good_headers, structured
-from tests.events import ThingHappened
+from tests.support.bad_records.case import HAPPENED, good_headers, structured
 from tests.support.corpus import each_of
+from tests.support.event_types import ThingHappened
 
 catalogue = Catalogue(source="/tests")
 topic = catalogue.topic("test.reading")

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from surefoot.events import BadRecord, Envelope, decode, event_type_of, to_event
 from tests.support.corpus import each_of
-from tests.unit.events.orders import OrderPlaced, placed
+from tests.support.order_types import OrderPlaced, placed
 
 HEADERS = [("content-type", b"application/cloudevents+json")]
 REQUIRED = '"specversion":"1.0","id":"e-1","source":"/orders","type":"order.placed"'

@@ -13,7 +13,7 @@ from orchestrator.concerned import Concerned, Stored, cause_of, concerned, outbo
 from orchestrator.registry import Registry
 from surefoot.events import EventData, encode, encode_data, new_event
 from surefoot.saga import Saga
-from tests.trips import TicketSent, TripRequested, send_ticket, trip_events, trips
+from tests.support.saga.trips import TicketSent, TripRequested, send_ticket, trip_events, trips
 
 Headers = Sequence[tuple[str, bytes | None]]
 TRIP = "0192f0c1-7a3e-7c41-9d0a-6f1f0d6f3b11"

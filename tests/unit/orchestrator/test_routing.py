@@ -16,7 +16,7 @@ from surefoot.log.port import TopicPartition
 from surefoot.saga import Saga
 from surefoot.saga.stimulus import Arrived, Replied
 from tests.support.corpus import each_of
-from tests.trips import (
+from tests.support.saga.trips import (
     Book,
     Booked,
     Charged,

@@ -4,8 +4,8 @@ import pytest
 
 from surefoot.saga import Saga
 from surefoot.saga.stimulus import Replied
-from tests.unit.saga.driving import Driven
-from tests.unit.saga.shop import (
+from tests.support.saga.engine_driver import Driven
+from tests.support.saga.shop import (
     TWICE,
     OrderConfirmed,
     OrderWanted,

@@ -6,8 +6,8 @@ from surefoot.saga import Retry, Saga
 from surefoot.saga.decision import Send
 from surefoot.saga.instance import Timer
 from surefoot.saga.stimulus import Arrived, Fired, Replied
-from tests.unit.saga.driving import Driven
-from tests.unit.saga.shop import (
+from tests.support.saga.engine_driver import Driven
+from tests.support.saga.shop import (
     OrderWanted,
     ParcelSent,
     StockReleased,

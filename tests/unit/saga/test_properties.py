@@ -11,9 +11,9 @@ from hypothesis import strategies as some
 from surefoot.saga.instance import StepRecord
 from surefoot.saga.sheet import Sheet
 from surefoot.saga.turn import Turn
-from tests.unit.saga.generated import Writer
-from tests.unit.saga.invariants import judge
-from tests.unit.saga.world import World
+from tests.support.saga.generated_definitions import Writer
+from tests.support.saga.invariants import judge
+from tests.support.saga.random_world import World
 
 pytestmark = pytest.mark.slow
 

@@ -6,8 +6,8 @@ import pytest
 from pydantic import BaseModel
 
 from surefoot.saga import DefinitionError, Saga
-from tests.unit.saga.refusing import at_once, new, ok, refused
-from tests.unit.saga.shop import (
+from tests.support.saga.refused_definitions import at_once, new, ok, refused
+from tests.support.saga.shop import (
     Collected,
     OrderConfirmed,
     OrderFinished,

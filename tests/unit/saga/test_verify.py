@@ -9,7 +9,8 @@ import pytest
 from orchestrator.sagas import sagas
 from surefoot.saga import Definition, Saga
 from surefoot.saga.verify import MEANING, Limits, Line, Property, Proved, TooLarge, Violated, verify
-from tests.unit.saga import planted, planted_sagas
+from tests.support.saga import planted_mistakes as planted
+from tests.support.saga import planted_sagas
 
 pytestmark = pytest.mark.slow
 

@@ -7,7 +7,7 @@ from surefoot.commands import saga_definitions, saga_proofs
 from surefoot.commands.saga_definitions import app
 from surefoot.errors import ConfigurationError
 from surefoot.saga.verify import Limits
-from tests.unit.saga import planted_sagas
+from tests.support.saga import planted_sagas
 
 wrong = planted_sagas.undo_missing()
 right = planted_sagas.one_step()

@@ -13,7 +13,7 @@ from surefoot.saga.parts import Branch
 from surefoot.saga.stimulus import Fired, Replied
 from surefoot.saga.verify.explore import Search
 from surefoot.saga.verify.model import Limits, cut
-from tests.unit.saga import planted_sagas
+from tests.support.saga import planted_sagas
 
 
 @dataclass(frozen=True)

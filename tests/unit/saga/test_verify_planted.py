@@ -6,8 +6,9 @@ from surefoot.saga import Definition, engine
 from surefoot.saga.engine import Decide
 from surefoot.saga.turn import Turn
 from surefoot.saga.verify import Limits, Property, Violated, verify
-from tests.unit.saga import planted, planted_sagas
-from tests.unit.saga.planted import begin_with, with_turn
+from tests.support.saga import planted_mistakes as planted
+from tests.support.saga import planted_sagas
+from tests.support.saga.planted_mistakes import begin_with, with_turn
 
 order, returned, two = planted_sagas.order(), planted_sagas.returned(), planted_sagas.two_steps()
 

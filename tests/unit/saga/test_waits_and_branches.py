@@ -7,8 +7,8 @@ import pytest
 from surefoot.saga import DefinitionError, Saga
 from surefoot.saga.instance import Timer
 from surefoot.saga.stimulus import Fired
-from tests.unit.saga.driving import Driven
-from tests.unit.saga.shop import (
+from tests.support.saga.engine_driver import Driven
+from tests.support.saga.shop import (
     TWICE,
     Collected,
     OrderConfirmed,

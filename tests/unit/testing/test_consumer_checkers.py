@@ -1,7 +1,7 @@
 """A checker that cannot fail is a defect: each is shown the violation it is there for."""
 
 from surefoot.testing.checkers import Finding, Seen
-from surefoot.testing.consumer_checkers import (
+from tests.support.checkers.consumer import (
     Effect,
     check_effects,
     effects_out_of_order,

@@ -2,8 +2,8 @@
 
 import pytest
 
-from surefoot.testing.consumer_checkers import Effect
-from surefoot.testing.dlq_checkers import (
+from tests.support.checkers.consumer import Effect
+from tests.support.checkers.dlq import (
     Finding,
     ItemRow,
     JobRow,

@@ -2,7 +2,7 @@
 
 import pytest
 
-from surefoot.testing.idempotency_checkers import (
+from tests.support.checkers.idempotency import (
     Effect,
     Finding,
     KeyRow,

@@ -2,7 +2,7 @@
 
 import pytest
 
-from surefoot.testing.saga_checkers import Line, Plan, SagaEffect, SagaRow, cancelled_by_outage, check_sagas
+from tests.support.checkers.saga import Line, Plan, SagaEffect, SagaRow, cancelled_by_outage, check_sagas
 
 PLANS = {("trip", 1): Plan(("book", "charge", "confirm"), pivot="confirm")}
 COMPLETED = ["do book", "do charge", "do confirm"]

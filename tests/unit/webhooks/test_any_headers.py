@@ -12,7 +12,7 @@ from standardwebhooks import Webhook
 
 from surefoot.webhooks import Rejected, Scheme, Verified, sign, verify
 from surefoot.webhooks import verifying as module
-from tests.unit.webhooks.signing import BODY, KEYS, MOMENT, STANDARD_SECRET, STRIPE_SECRET, lines
+from tests.support.webhook_signatures import BODY, KEYS, MOMENT, STANDARD_SECRET, STRIPE_SECRET, lines
 
 NAMES = [
     b"stripe-signature",

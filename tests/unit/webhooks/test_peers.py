@@ -16,7 +16,7 @@ from standardwebhooks import WebhookVerificationError
 from svix.webhooks import Webhook as SvixWebhook
 
 from surefoot.webhooks import Rejected, Verified, sign, verify
-from tests.unit.webhooks.signing import (
+from tests.support.webhook_signatures import (
     KEYS,
     OTHER_STANDARD_SECRET,
     OTHER_STRIPE_SECRET,

@@ -3,7 +3,7 @@
 import pytest
 
 from surefoot.webhooks import Scheme, Verified, keys_of, sign, verify
-from tests.unit.webhooks.signing import AT, BODY, MOMENT, SECRETS, lines
+from tests.support.webhook_signatures import AT, BODY, MOMENT, SECRETS, lines
 
 STANDARD = "v1,97vFpbv3GCm/bkRBwG6Iux1QITbXG7QO9Cs01UoJhhU="
 STANDARD_BY_THE_OTHER = "v1,kUsX4Xi0ZfvMkwBL0D2eP8WnGI2ofxFhuXY11aBdLu8="

@@ -8,7 +8,7 @@ import pytest
 from surefoot.errors import ConfigurationError
 from surefoot.webhooks import Reason, Rejected, Scheme, Verified, keys_of, sign, verify
 from tests.support.corpus import each_of
-from tests.unit.webhooks.signing import AT, BODY, KEYS, MOMENT, SECRETS, lines
+from tests.support.webhook_signatures import AT, BODY, KEYS, MOMENT, SECRETS, lines
 
 SCHEMES: list[Scheme] = ["standard", "stripe"]
 SECOND = timedelta(seconds=1)

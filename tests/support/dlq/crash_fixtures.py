@@ -1,0 +1,28 @@
+"""The ground of the dead-letter service as fixtures, on either log; a test module asks for them by
+`pytest_plugins = ["tests.support.dlq.crash_fixtures"]`.
+"""
+
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+
+from surefoot.log.kafka import KafkaLog
+from surefoot.log.kafka_settings import KafkaSettings
+from surefoot.log.postgres import PostgresLog
+from surefoot.testing.kafka import Broker
+from tests.support.dlq import crash_harness as dlq_ground
+from tests.support.dlq.crash_harness import DlqGround
+
+
+@pytest.fixture
+async def dlq(database_url: str, topic_name: str, tmp_path: Path) -> AsyncIterator[DlqGround]:
+    async with dlq_ground.laid(database_url, PostgresLog(database_url), None, topic_name, tmp_path) as ground:
+        yield ground
+
+
+@pytest.fixture
+async def kafka_dlq(kafka: Broker, database_url: str, topic_name: str, tmp_path: Path) -> AsyncIterator[DlqGround]:
+    log = KafkaLog(KafkaSettings(bootstrap_servers=kafka.address))
+    async with dlq_ground.laid(database_url, log, kafka.address, topic_name, tmp_path) as ground:
+        yield ground

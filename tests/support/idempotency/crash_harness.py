@@ -1,0 +1,188 @@
+"""What the crash tests of idempotent requests stand on: servers that are killed and frozen, a journal of what was sent
+and answered, and what the checkers want to know, read from everybody's books.
+"""
+
+import asyncio
+from collections.abc import AsyncIterator, Collection, Iterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from datetime import timedelta
+from itertools import count
+from pathlib import Path
+
+import asyncpg
+import httpx
+
+from tests.blackbox.idempotency.asking import Ask
+from tests.blackbox.idempotency.reply import Reply
+from tests.support.checkers.idempotency import Effect, Finding, KeyRow, Sent, check_idempotency
+from tests.support.idempotency.crash_app import PROVIDER, SCHEMA
+from tests.support.relay.processes import RelayProcess, as_environment, start_process
+from tests.support.waiting import eventually
+
+# Everything compressed: whoever is not heard of for a second loses its claim.
+QUICK = {
+    "lease": timedelta(seconds=1),
+    "renew_every": timedelta(milliseconds=300),
+    "longest_lease": timedelta(seconds=3),
+    "grace": timedelta(milliseconds=200),
+    "complete_every": timedelta(milliseconds=100),
+    "retry_first": timedelta(milliseconds=200),
+    "retry_longest": timedelta(seconds=1),
+    "call_timeout": timedelta(seconds=2),
+    "wait_in_flight": timedelta(milliseconds=500),
+}
+REPLAY_HEADER = "X-Idempotency-Replayed"
+BOOKS = {"/charges": ("provider", "ledger"), "/entries": ("ledger",)}
+READY = "listening at "
+STATES = """
+    SELECT encode(k.key_hash, 'hex') AS key, k.state::text, c.key_hash IS NOT NULL AND c.closed_at IS NULL AS open
+    FROM surefoot.idempotency_keys k LEFT JOIN surefoot.pending_calls c USING (key_hash)
+"""
+EFFECTS = """
+    SELECT mark, 'provider' AS where, number::text FROM crash.charges
+    UNION ALL SELECT mark, 'ledger', number::text FROM crash.entries
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class ServerProcess:
+    handle: RelayProcess
+    base_url: str
+
+
+@dataclass
+class Ground:
+    url: str
+    connection: asyncpg.Connection
+    directory: Path
+    started: list[RelayProcess] = field(default_factory=list)
+    sent: list[Sent] = field(default_factory=list)
+    numbers: Iterator[int] = field(default_factory=count)
+
+    # -- servers ------------------------------------------------------------------------------------------------------
+
+    async def start(
+        self,
+        *,
+        failpoints: str = "",
+        weakened: str = "",
+        provider: str = "key",
+        completer: bool = False,
+        **settings: str,
+    ) -> ServerProcess:
+        """`settings` in lower case and without the prefix: lease="PT5S"."""
+        module = (
+            ["tests.support.weakened.idempotency", weakened] if weakened else ["tests.support.idempotency.crash_app"]
+        )
+        command = [*module, "--database", self.url, *(["--completer"] if completer else [])]
+        changes = {f"SUREFOOT_IDEMPOTENCY_{name.upper()}": value for name, value in settings.items()}
+        environment = {**as_environment("SUREFOOT_IDEMPOTENCY", QUICK), **changes, PROVIDER: provider,
+                       "SUREFOOT_FAILPOINTS": failpoints}  # fmt: skip
+        log = self.directory / f"server-{next(self.numbers)}.log"
+        handle = await start_process(command, log, environment)
+        self.started.append(handle)
+
+        async def address() -> str:
+            assert handle.process.returncode is None, log.read_text()
+            lines = [line for line in log.read_text().splitlines() if line.startswith(READY)]
+            return lines[0].removeprefix(READY) if lines else ""
+
+        return ServerProcess(handle, await eventually(address, what="the server listens", within_s=60))
+
+    async def start_two(self, one: dict[str, str], other: dict[str, str]) -> tuple[ServerProcess, ServerProcess]:
+        """At once; the second one goes on with what is abandoned."""
+        first, second = await asyncio.gather(self.start(**one), self.start(completer=True, **other))  # type: ignore[arg-type]
+        return first, second
+
+    # -- clients ------------------------------------------------------------------------------------------------------
+
+    async def send(self, server: ServerProcess, ask: Ask) -> Reply | None:
+        """None if there is no answer: the connection broke."""
+        key = str(ask.key)
+        headers = {"Content-Type": ask.content_type, "Idempotency-Key": key}
+        reply: Reply | None = None
+        try:
+            async with httpx.AsyncClient(base_url=server.base_url, timeout=60, trust_env=False) as client:
+                response = await client.post(ask.path, content=ask.content(), headers=headers)
+            reply = Reply.of(response, REPLAY_HEADER)
+        except httpx.TransportError:
+            self.sent.append(Sent(key, ask.mark, None))
+        else:
+            self.sent.append(Sent(key, ask.mark, reply.status, reply.headers, reply.body))
+        return reply
+
+    async def settled(self, server: ServerProcess, ask: Ask, within_s: float = 30) -> Reply:
+        """Sent again and again, as a patient client does, until it is answered for good."""
+
+        async def answered() -> Reply | None:
+            reply = await self.send(server, ask)
+            return reply if reply is not None and reply.status < 500 and reply.status != 409 else None
+
+        found = await eventually(answered, what=f"{ask.path} is answered", within_s=within_s)
+        assert found is not None
+        return found
+
+    # -- what became of it --------------------------------------------------------------------------------------------
+
+    async def called(self, ask: Ask) -> None:
+        """Wait until the provider has done what it was called for."""
+        counted = "SELECT count(*) FROM crash.calls WHERE mark = $1"
+
+        async def has_been() -> bool:
+            return bool(await self.connection.fetchval(counted, ask.mark))
+
+        await eventually(has_been, what="the provider is called")
+
+    async def at_rest(self, within_s: float = 30) -> None:
+        """Wait until nothing is open any more."""
+
+        async def has_come_to_rest() -> bool:
+            return not [row for row in await self.connection.fetch(STATES) if row["state"] in _OPEN or row["open"]]
+
+        try:
+            await eventually(has_come_to_rest, what="every key comes to an end", within_s=within_s)
+        except AssertionError as late:
+            raise AssertionError(f"{late}\n{self.logs()}") from late
+
+    async def is_abandoned(self) -> None:
+        """Wait until a lease ran out long ago, so that somebody should have gone on with the request."""
+        overdue = "SELECT count(*) FROM surefoot.idempotency_keys WHERE lease_until < now() - interval '2 seconds'"
+
+        async def ran_out() -> bool:
+            return bool(await self.connection.fetchval(overdue))
+
+        await eventually(ran_out, what="a lease ran out")
+
+    async def findings(self, path: str) -> list[Finding]:
+        effects = [Effect(*row) for row in await self.connection.fetch(EFFECTS)]
+        rows = [KeyRow(*row) for row in await self.connection.fetch(STATES)]
+        return check_idempotency(self.sent, effects, rows, books=BOOKS[path])
+
+    async def violations(self, path: str) -> set[str]:
+        return {finding.violation for finding in await self.findings(path)}
+
+    async def counts(self, ask: Ask) -> dict[str, int]:
+        rows = await self.connection.fetch(EFFECTS)
+        return {where: sum(row[:2] == (ask.mark, where) for row in map(tuple, rows)) for where in BOOKS[ask.path]}
+
+    def logs(self) -> str:
+        return "\n".join(f"--- {one.log.name} ({one.pid})\n{one.log.read_text()[-3000:]}" for one in self.started)
+
+
+_OPEN: Collection[str] = ("IN_FLIGHT", "FAILED_RETRY")
+
+
+@asynccontextmanager
+async def laid(url: str, directory: Path) -> AsyncIterator[Ground]:
+    connection = await asyncpg.connect(url)
+    await connection.execute(SCHEMA)
+    ground = Ground(url, connection, directory)
+    try:
+        yield ground
+    finally:
+        for one in ground.started:
+            if one.process.returncode is None:
+                one.process.kill()
+            await one.process.wait()
+        await connection.close()

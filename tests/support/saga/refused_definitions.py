@@ -1,0 +1,38 @@
+"""For the tests of what is refused when a saga is written."""
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from surefoot.saga import DefinitionError, Saga
+from tests.support.saga.shop import (
+    OrderWanted,
+    StockReleased,
+    StockReserved,
+    release,
+    reserve,
+)
+
+
+def new() -> Saga:
+    return Saga("order", version=1, starts_on=OrderWanted)
+
+
+def refused(sentence: str, write: Callable[[Saga], Any]) -> None:
+    saga = new()
+    with pytest.raises(DefinitionError) as caught:
+        write(saga)
+        _ = saga.definition
+    assert str(caught.value) == sentence
+
+
+def at_once(sentence: str, write: Callable[[Saga], Any]) -> None:
+    """Refused in the line that says it, not when the whole is looked at."""
+    with pytest.raises(DefinitionError) as caught:
+        write(new())
+    assert str(caught.value) == sentence
+
+
+def ok(saga: Saga, name: str = "reserve") -> None:
+    saga.step(name, do=reserve, done_on=StockReserved, undo=release, undone_on=StockReleased)

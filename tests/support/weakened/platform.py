@@ -1,0 +1,31 @@
+"""A service of the platform with its protection taken out, to show that the chaos test would notice.
+
+python -m tests.support.weakened.platform key services run payment --database …
+"""
+
+import sys
+from collections.abc import Callable
+from uuid import uuid4
+
+from services.payment.answers import ChargeAnswer
+from services.payment.http_gateway import HttpGateway
+from surefoot.cli import main
+from surefoot.events import Money
+
+
+def key() -> None:
+    """Each call has a key of its own, as if it were a wish of its own: the provider cannot know it for a repetition."""
+    real = HttpGateway.charge
+
+    async def charge(self: HttpGateway, key: str, order_id: str, amount: Money) -> ChargeAnswer:
+        del key
+        return await real(self, str(uuid4()), order_id, amount)
+
+    HttpGateway.charge = charge  # type: ignore[method-assign]
+
+
+PROTECTIONS: dict[str, Callable[[], None]] = {"key": key}
+
+if __name__ == "__main__":
+    PROTECTIONS[sys.argv.pop(1)]()
+    main()
