@@ -3,13 +3,14 @@ PYTHON ?= $(shell command -v python3.11 || command -v python3)
 VENV   := .venv
 BIN    := $(VENV)/bin
 READY  := $(VENV)/.ready
-# Of tests that run at once, each process has servers of its own; a broker that is given is one for all of them.
-WORKERS ?= $(if $(SUREFOOT_KAFKA),0,3)
+# How many processes run tests. Most tests wait more than they work, so there are more of them than cores.
+WORKERS ?= 4
+PYTEST := SUREFOOT_TEST_WATCH_PARENT=1 $(BIN)/python -m pytest -n $(WORKERS) --dist worksteal
 # Tests and demo start hundreds of processes, which would compile our own code anew each time.
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo up test test-fast lint format bench bench-relay bench-consume bench-poison bench-saga bench-dlq bench-idempotency bench-startup soak kafka clean
+.PHONY: help install demo up test test-fast test-deep lint format bench bench-relay bench-consume bench-poison bench-saga bench-dlq bench-idempotency bench-startup soak kafka clean
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  \033[1m%-17s\033[0m %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -30,11 +31,14 @@ demo: $(READY) ## Watch events, sagas and dead letters on the embedded database;
 up: $(READY) ## Run the whole platform on the embedded database until Ctrl-C
 	@$(BIN)/surefoot up
 
-test: $(READY) ## Every test, on real Postgres and real Kafka
-	$(BIN)/python -m pytest -n $(WORKERS) --dist loadfile --no-loadscope-reorder
+test: $(READY) ## Every promise on real Postgres and real Kafka (under ten minutes)
+	$(PYTEST) --target test
 
 test-fast: $(READY) ## The tests that need no broker and little time (under a minute)
-	$(BIN)/python -m pytest -n 2 --dist loadfile -m "not kafka and not slow" --timeout 60
+	$(PYTEST) --target fast --timeout 60
+
+test-deep: $(READY) ## What `make test` leaves out: removed protections, the other log, proofs, crowds
+	$(PYTEST) --target deep
 
 lint: $(READY) ## Style, types, and who may import whom
 	$(BIN)/ruff check .

@@ -15,7 +15,7 @@ from surefoot.events import Event, EventData
 from tests.support.consumer.crash_harness import Ground
 
 pytest_plugins = ["tests.support.consumer.crash_fixtures"]
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.crowd, pytest.mark.timeout(600)]
 
 EVENTS, KEYS, MEMBERS = 50_000, 1_000, 3
 EVERY_S = 2.0

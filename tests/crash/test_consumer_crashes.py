@@ -24,8 +24,6 @@ STEPS = {
     "committed, offset not told": "consumer.committed",
     "offset told": "consumer.offset",
 }
-ON_POSTGRES_KILLED = ("handler done", "committed, offset not told")
-ON_POSTGRES_FROZEN = ("inbox row written", "fence written, not committed", "offset told")
 
 
 @pytest.mark.kafka
@@ -34,7 +32,8 @@ async def test_killed_on_kafka_at(step: str, kafka_ground: Ground) -> None:
     await kill_and_finish(kafka_ground, step)
 
 
-@pytest.mark.parametrize("step", ON_POSTGRES_KILLED)
+@pytest.mark.twin
+@pytest.mark.parametrize("step", STEPS)
 async def test_killed_on_the_postgres_log_at(step: str, postgres_ground: Ground) -> None:
     await kill_and_finish(postgres_ground, step)
 
@@ -45,7 +44,8 @@ async def test_frozen_on_kafka_past_its_session_at(step: str, kafka_ground: Grou
     await freeze_and_finish(kafka_ground, step)
 
 
-@pytest.mark.parametrize("step", ON_POSTGRES_FROZEN)
+@pytest.mark.twin
+@pytest.mark.parametrize("step", STEPS)
 async def test_frozen_on_the_postgres_log_past_its_lease_at(step: str, postgres_ground: Ground) -> None:
     await freeze_and_finish(postgres_ground, step)
 

@@ -32,6 +32,7 @@ async def test_a_woken_member_passes_an_event_that_the_new_owner_parks_only_with
     assert await kafka_ground.violations() == expected
 
 
+@pytest.mark.twin
 @pytest.mark.parametrize(("weakened", "expected"), [("fence", {"out_of_order"}), ("", set())])
 async def test_a_woken_member_passes_an_event_that_the_new_owner_parks_only_without_the_fence_on_the_postgres_log(
     weakened: str, expected: set[str], postgres_ground: Ground

@@ -18,7 +18,7 @@ SOAK = bool(os.environ.get("SUREFOOT_SOAK"))
 LETTERS, KEYS = (10_000, 600) if SOAK else (1_500, 300)
 PATIENCE_S = 1_500 if SOAK else 240
 KILLS = 5
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(2 * PATIENCE_S)]
+pytestmark = [pytest.mark.crowd, pytest.mark.timeout(2 * PATIENCE_S)]
 
 
 async def test_one_request_replays_all_though_the_service_is_killed_five_times_on_the_way(dlq: DlqGround) -> None:

@@ -30,7 +30,7 @@ OTHERS = 4
 TRICKLE_EVERY_S = 0.1
 TRICKLE_BOUND_MS = 15_000
 """By far: the server's one processor has 800 others to answer."""
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(3_600 if SOAK else 300)]
+pytestmark = [pytest.mark.crowd, pytest.mark.timeout(3_600 if SOAK else 300)]
 
 
 async def test_of_a_crowd_under_one_key_one_is_done_and_others_are_still_answered(

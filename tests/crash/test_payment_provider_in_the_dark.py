@@ -49,7 +49,7 @@ QUICK = {
 PATIENCE = Patience(attempts=40, within=timedelta(seconds=120), base=timedelta(milliseconds=100))
 FINAL = (201, 402)
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(1_800 if SOAK else 300)]
+pytestmark = [pytest.mark.crowd, pytest.mark.timeout(1_800 if SOAK else 300)]
 
 
 @dataclass(slots=True)
@@ -164,6 +164,7 @@ async def test_nobody_is_charged_twice_and_everybody_gets_one_answer(database_ur
     )
 
 
+@pytest.mark.mutation
 async def test_without_the_key_of_the_claim_the_checker_finds_money_that_was_taken_twice(
     database_url: str, tmp_path: Path
 ) -> None:

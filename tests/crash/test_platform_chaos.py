@@ -59,7 +59,7 @@ ENVIRONMENT = {
     "SUREFOOT_PAYMENT_ANSWER_WITHIN": "PT1S",
 }
 
-pytestmark = [pytest.mark.slow, pytest.mark.kafka, pytest.mark.timeout(4_200 if SOAK else 660)]
+pytestmark = [pytest.mark.crowd, pytest.mark.timeout(4_200 if SOAK else 660)]
 
 
 @pytest.fixture
@@ -172,6 +172,7 @@ async def expect_all_well(ground: Ground, supervisor: Supervisor, trouble: Troub
     assert supervisor.fell() == []
 
 
+@pytest.mark.mutation
 async def test_books_that_do_not_fit_each_other_are_noticed(database_url: str, tmp_path: Path) -> None:
     """Money and stock add up each for itself, and goods are kept for an order that was cancelled."""
     platform = Platform(database_url, tmp_path)
@@ -190,6 +191,7 @@ async def test_books_that_do_not_fit_each_other_are_noticed(database_url: str, t
         await buyers.close()
 
 
+@pytest.mark.mutation
 async def test_a_new_key_for_every_call_is_noticed(database_url: str, tmp_path: Path) -> None:
     """The answer to the first charge is lost. Asked for again under another key, the money is taken twice."""
     platform = Platform(database_url, tmp_path, environment=ENVIRONMENT, provider=("--timeout-after-charge=1",))

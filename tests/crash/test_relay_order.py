@@ -15,7 +15,7 @@ from tests.support.relay import journal as ground
 from tests.support.relay.processes import RelayProcess, as_seen, read_all
 from tests.support.waiting import eventually
 
-pytestmark = [pytest.mark.kafka, pytest.mark.slow]
+pytestmark = pytest.mark.crowd
 
 EVENTS = 200_000 if os.environ.get("SUREFOOT_SOAK") else 20_000
 KEYS, WRITERS, RELAYS = 500, 16, 4

@@ -22,7 +22,7 @@ from tests.support.relay import journal as ground
 from tests.support.relay.processes import RelayProcess, as_seen, read_all, spec, start_relay
 from tests.support.waiting import eventually
 
-pytestmark = [pytest.mark.kafka, pytest.mark.slow]
+pytestmark = [pytest.mark.kafka, pytest.mark.crowd]
 
 OUTAGE_S = 20
 

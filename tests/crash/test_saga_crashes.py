@@ -22,14 +22,10 @@ POINTS = {
     "before an undo": "saga.undoing={}",
     "between undos": "saga.undoing={}@3",
     "before the end": "saga.ending={}",
-}
-IN_THE_DATABASE = {
     "written, not committed": "saga.written={}@4",
     "timer decided, not committed": "saga.timer_decided={}",
     "timer committed": "saga.timer_committed={}@2",
 }
-"""Where the log has no part in it."""
-ALL = POINTS | IN_THE_DATABASE
 
 LOSE_A_REPLY = """
     CREATE TABLE lost (event_id text);
@@ -54,31 +50,31 @@ STORY = {
 AFTERWARDS = {"later": "COMPLETED", "later declined": "COMPENSATED"}
 
 
-@pytest.mark.kafka
 @pytest.mark.parametrize("point", POINTS)
 async def test_killed_on_kafka_at(point: str, kafka_stage: Ground) -> None:
     await kill_and_finish(kafka_stage, point)
 
 
-@pytest.mark.parametrize("point", ["stimulus read", *IN_THE_DATABASE])
+@pytest.mark.twin
+@pytest.mark.parametrize("point", POINTS)
 async def test_killed_on_the_postgres_log_at(point: str, postgres_stage: Ground) -> None:
     await kill_and_finish(postgres_stage, point)
 
 
-@pytest.mark.kafka
 @pytest.mark.parametrize("point", POINTS)
 async def test_frozen_on_kafka_past_its_session_at(point: str, kafka_stage: Ground) -> None:
     await freeze_and_finish(kafka_stage, point)
 
 
-@pytest.mark.parametrize("point", ["stimulus read", *IN_THE_DATABASE])
+@pytest.mark.twin
+@pytest.mark.parametrize("point", POINTS)
 async def test_frozen_on_the_postgres_log_past_its_lease_at(point: str, postgres_stage: Ground) -> None:
     await freeze_and_finish(postgres_stage, point)
 
 
 async def kill_and_finish(ground: Ground, point: str) -> None:
     await begin(ground)
-    victim = await ground.start(failpoints=ALL[point].format("kill"))
+    victim = await ground.start(failpoints=POINTS[point].format("kill"))
     assert await victim.ended() == -signal.SIGKILL, victim.log.read_text()
     await ground.start()
     await ground.become(STORY)
@@ -88,7 +84,7 @@ async def kill_and_finish(ground: Ground, point: str) -> None:
 
 async def freeze_and_finish(ground: Ground, point: str) -> None:
     await begin(ground)
-    frozen = await ground.start(failpoints=ALL[point].format("stop"))
+    frozen = await ground.start(failpoints=POINTS[point].format("stop"))
     await frozen.stopped()
     await ground.start()
     await ground.become(STORY)

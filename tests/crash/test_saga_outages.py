@@ -20,7 +20,7 @@ from tests.support.saga import crash_harness as saga_ground
 from tests.support.saga.crash_harness import Ground
 
 pytest_plugins = ["tests.support.saga.crash_fixtures"]
-pytestmark = [pytest.mark.slow, pytest.mark.kafka, pytest.mark.timeout(900)]
+pytestmark = [pytest.mark.kafka, pytest.mark.crowd, pytest.mark.timeout(900)]
 
 AWAY_S = 120.0 if os.environ.get("SUREFOOT_SOAK") else 8.0
 SAGAS = 30

@@ -49,6 +49,8 @@ class Accountant:
     def __init__(self, config: pytest.Config) -> None:
         self.config = config
         self.books = Books()
+        self.is_complete = False
+        """Not interrupted, not ended at the first failure, and not a mere list of tests."""
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> None:
@@ -92,18 +94,18 @@ class Accountant:
                 "processes_started": self.books.processes_started,
                 "processes_seconds": self.books.processes_seconds,
             }
-        elif self._is_complete(session) and self.books.problems():
+            return
+        self.is_complete = not (session.shouldstop or session.shouldfail or self.config.option.collectonly)
+        if self.is_complete and self.books.problems():
             session.exitstatus = pytest.ExitCode.TESTS_FAILED
 
     def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
+        if not self.is_complete:
+            return
         terminalreporter.section("what was collected was run", sep="-")
         terminalreporter.write_line(self.books.line())
         for problem in self.books.problems():
             terminalreporter.write_line(problem, red=True)
-
-    def _is_complete(self, session: pytest.Session) -> bool:
-        """Not interrupted, not ended at the first failure, and not a mere list of tests."""
-        return not (session.shouldstop or session.shouldfail or self.config.option.collectonly)
 
 
 def pytest_configure(config: pytest.Config) -> None:

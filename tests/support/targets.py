@@ -37,13 +37,20 @@ def pytest_configure(config: pytest.Config) -> None:
 @pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     for item in items:
-        if "kafka" in getattr(item, "fixturenames", ()):
-            item.add_marker("kafka")
+        for name in implied(item):
+            item.add_marker(name)
     target = config.getoption("--target")
     chosen = [item for item in items if belongs(target, {mark.name for mark in item.iter_markers()})]
     if left_out := list(set(items) - set(chosen)):
         config.hook.pytest_deselected(items=left_out)
         items[:] = chosen
+
+
+def implied(item: pytest.Item) -> list[str]:
+    """The marks that a test has by what it asks for: the broker, or a process with a protection taken out."""
+    parameters = getattr(getattr(item, "callspec", None), "params", {})
+    marks = {"kafka": "kafka" in getattr(item, "fixturenames", ()), "mutation": bool(parameters.get("weakened"))}
+    return [name for name, applies in marks.items() if applies]
 
 
 def belongs(target: Target | None, marks: set[str]) -> bool:

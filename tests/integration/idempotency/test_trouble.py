@@ -36,7 +36,7 @@ ONE_OF_OURS = """SELECT pg_terminate_backend(pid) FROM pg_stat_activity
     WHERE datname = current_database() AND application_name = 'surefoot idempotency' ORDER BY random() LIMIT 1"""
 MANNERS = ("answer", "answer", "break", "no_answer")
 pytestmark = [
-    pytest.mark.slow,
+    pytest.mark.crowd,
     pytest.mark.timeout(3_600 if SOAK else 300),
     # A client that leaves while it connects leaves a socket behind, which is httpx's.
     pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning"),

@@ -26,7 +26,7 @@ SEED = int(os.environ.get("SUREFOOT_SEED", "7"))
 CAP = eur("150.00")
 FIRST = eur("100.00")
 
-pytestmark = pytest.mark.slow
+pytestmark = pytest.mark.crowd
 
 
 @pytest.fixture

@@ -37,7 +37,7 @@ class InMemory:
         return None
 
 
-@pytest.mark.slow
+@pytest.mark.proof
 @pytest.mark.parametrize("part", range(PARTS))
 async def test_in_ten_thousand_interleavings_every_promise_is_kept(part: int) -> None:
     verdicts: Counter[Verdict] = Counter()

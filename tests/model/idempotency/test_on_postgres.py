@@ -18,7 +18,7 @@ from tests.support.idempotency_model.worker import Worker
 from tests.support.idempotency_model.world import RETRY_IN
 from tests.support.waiting import eventually
 
-pytestmark = pytest.mark.slow
+pytestmark = pytest.mark.proof
 INTERLEAVINGS = 400
 PARTS = 4
 SEEN: tuple[Verdict, ...] = ("begin", "resume", "answered", "mismatch", "in_flight")
