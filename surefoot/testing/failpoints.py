@@ -11,6 +11,7 @@ test of an empty dict.
 
 import os
 import signal
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal, cast, get_args
 
@@ -42,12 +43,18 @@ def _parse(text: str) -> dict[str, _Failpoint]:
 
 
 _points = _parse(os.environ.get(VARIABLE, ""))
+_observers: list[Callable[[Action, str], None]] = []
 
 
 def arm(text: str) -> None:
     """Arm the points of `text`, written as in the environment, instead of those that were armed before."""
     _points.clear()
     _points.update(_parse(text))
+
+
+def observe(observer: Callable[[Action, str], None]) -> None:
+    """Call `observer` with each action that is about to be taken, and the name of its point."""
+    _observers.append(observer)
 
 
 def armed(name: str) -> bool:
@@ -64,6 +71,8 @@ def _strike(point: _Failpoint, name: str) -> None:
     point.passes_left -= 1
     if point.passes_left != 0:
         return
+    for observer in _observers:
+        observer(point.action, name)
     if point.action == "error":
         raise FailpointError(name)
     os.kill(os.getpid(), signal.SIGKILL if point.action == "kill" else signal.SIGSTOP)

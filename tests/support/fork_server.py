@@ -28,6 +28,9 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import NoReturn
 
+from surefoot.testing import failpoints
+from tests.support import evidence
+
 PACKAGES = ("surefoot", "schemas", "outbox_publisher", "consumers", "orchestrator", "dlq", "services")
 LEFT_OUT = ("__main__", "surefoot.database.migrations", "consumers.statistics", "surefoot.testing")
 """What runs when it is imported, and what few tests need: Faust changes the process that imports it."""
@@ -142,8 +145,8 @@ def _become(request: Request, streams: list[int]) -> NoReturn:
         for number, handler in ((signal.SIGCHLD, signal.SIG_DFL), (signal.SIGINT, signal.default_int_handler)):
             signal.signal(number, handler)
         sys.path[0:0] = [request.directory, *filter(None, request.environment.get("PYTHONPATH", "").split(os.pathsep))]
-        failpoints = sys.modules["surefoot.testing.failpoints"]
         failpoints.arm(request.environment.get(failpoints.VARIABLE, ""))
+        failpoints.observe(evidence.record)
         if "PYTHONWARNINGS" in request.environment:
             warnings._processoptions(request.environment["PYTHONWARNINGS"].split(","))  # type: ignore[attr-defined]
         sys.argv = [request.module, *request.arguments]
@@ -188,7 +191,6 @@ def preload() -> None:
         for module in pkgutil.walk_packages(found.__path__, f"{package}."):
             if not any(part in module.name for part in LEFT_OUT):
                 importlib.import_module(module.name)
-    importlib.import_module("surefoot.testing.failpoints")
     importlib.import_module("uvloop")
 
 

@@ -14,10 +14,9 @@ import pytest
 
 from surefoot.process_guard import remove_with_me
 from surefoot.testing.kafka import Broker, find_kafka
+from tests.support.evidence import DIRECTORY
 from tests.support.waiting import wait_until
 
-DIRECTORY = "SUREFOOT_TEST_RUN_DIRECTORY"
-"""Where the processes of a run leave words for each other."""
 WITHIN_S = 120
 _WANTED, _ADDRESS, _FAILED = "kafka-wanted", "kafka-address", "kafka-failed"
 _LOOK_S = 0.1

@@ -93,7 +93,7 @@ async def start_consumer(
     environment: Mapping[str, str] | None = None,
 ) -> ConsumerProcess:
     """Start `surefoot consume`, or one with a protection taken out (see tests/crash/weakened_consumer.py)."""
-    module = ["tests.support.weakened.consumer", weakened] if weakened else ["surefoot"]
+    module = ["tests.support.weakened", "consumer", weakened] if weakened else ["surefoot"]
     arguments = ["consume", reference, "--database", url, *(["--kafka", kafka] if kafka else [])]
     ours = {
         **as_environment("SUREFOOT_CONSUMER", QUICK),

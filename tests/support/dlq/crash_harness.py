@@ -60,7 +60,7 @@ class DlqGround:
 
     async def serve(self, *, failpoints: str = "", weakened: str = "", **settings: str) -> RelayProcess:
         """Start a service, and wait until it answers. `settings` as in SUREFOOT_DLQ_…, in lower case."""
-        module = ["tests.support.weakened.dlq", weakened] if weakened else ["surefoot"]
+        module = ["tests.support.weakened", "dlq", weakened] if weakened else ["surefoot"]
         kafka = ["--kafka", self.consumers.kafka] if self.consumers.kafka else []
         log = self.consumers.directory / f"dlq-{len(self.services)}.log"
         environment = {

@@ -73,7 +73,7 @@ class Ground:
     ) -> ServerProcess:
         """`settings` in lower case and without the prefix: lease="PT5S"."""
         module = (
-            ["tests.support.weakened.idempotency", weakened] if weakened else ["tests.support.idempotency.crash_app"]
+            ["tests.support.weakened", "idempotency", weakened] if weakened else ["tests.support.idempotency.crash_app"]
         )
         command = [*module, "--database", self.url, *(["--completer"] if completer else [])]
         changes = {f"SUREFOOT_IDEMPOTENCY_{name.upper()}": value for name, value in settings.items()}

@@ -113,7 +113,7 @@ async def start_relay(
     environment: Mapping[str, str] | None = None,
 ) -> RelayProcess:
     """Start `surefoot relay`, or one with a protection taken out (see tests/crash/weakened.py)."""
-    module = ["tests.support.weakened.relay", weakened] if weakened else ["surefoot"]
+    module = ["tests.support.weakened", "relay", weakened] if weakened else ["surefoot"]
     arguments = ["relay", "--database", url, *(["--kafka", kafka] if kafka else [])]
     ours = {**as_environment("SUREFOOT_RELAY", QUICK), "SUREFOOT_FAILPOINTS": failpoints, **(environment or {})}
     return await start_process([*module, *arguments], log, ours)

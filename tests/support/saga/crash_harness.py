@@ -65,7 +65,7 @@ class Ground(Stage):
         environment: Mapping[str, str] | None = None,
     ) -> OrchestratorProcess:
         """An orchestrator, or one with a protection taken out (see weakened_orchestrator)."""
-        module = ["tests.support.weakened.orchestrator", weakened] if weakened else ["surefoot"]
+        module = ["tests.support.weakened", "orchestrator", weakened] if weakened else ["surefoot"]
         where = ["--database", self.url, *(["--kafka", self.kafka] if self.kafka else [])]
         ours = {
             **as_environment("SUREFOOT_ORCHESTRATOR", QUICK),

@@ -1,11 +1,8 @@
 """A consumer with one protection taken out, to show that the crash tests would notice.
 
-    python -m tests.support.weakened.consumer fence consume … --database … --kafka …
-
 Each function below undoes one protection of the real consumer, as a plausible mistake would, and nothing else.
 """
 
-import sys
 from collections.abc import Callable, Sequence
 from typing import Any, cast
 
@@ -16,27 +13,16 @@ from consumers.positions import Positions
 from consumers.reading import Reading
 from consumers.statements import Statements
 from consumers.unit import Position, Unit
-from surefoot.cli import main
+from surefoot.cli import main as main
 from surefoot.database.connection import Connection
 from surefoot.database.guard import Guard
 from surefoot.log.port import Subscription, TopicPartition
-
-
-def change_statement(name: str, part: str, instead: str) -> None:
-    real = Statements.__init__
-
-    def changed(self: Statements, schema: str) -> None:
-        real(self, schema)
-        before: str = getattr(self, name)
-        assert part in before
-        setattr(self, name, before.replace(part, instead))
-
-    Statements.__init__ = changed  # type: ignore[method-assign]
+from tests.support.weakened.statements import change_statement
 
 
 def fence() -> None:
     """Batches are committed whoever owns the partition by now."""
-    change_statement("fence", "fence = $4::bigint", "$4::bigint IS NOT NULL")
+    change_statement(Statements, "fence", "fence = $4::bigint", "$4::bigint IS NOT NULL")
 
 
 def fence_and_parked_rows() -> None:
@@ -54,17 +40,17 @@ def fence_and_parked_rows() -> None:
 
 def end_others() -> None:
     """A new owner leaves the old one's backend alone."""
-    change_statement("end_others", "count(pg_terminate_backend(pid))", "count(pid)")
+    change_statement(Statements, "end_others", "count(pg_terminate_backend(pid))", "count(pid)")
 
 
 def same_transaction() -> None:
     """Nobody asks whether the transaction that is committed is the one that was begun."""
-    change_statement("fence", "pg_current_xact_id()::text = $7::text", "$7::text IS NOT NULL")
+    change_statement(Statements, "fence", "pg_current_xact_id()::text = $7::text", "$7::text IS NOT NULL")
 
 
 def guard() -> None:
     """A handler may commit: the session lets it, the database does too, and nobody remembers that it did."""
-    change_statement("begin", "INSERT INTO surefoot.open_batches VALUES (pg_current_xact_id())", "SELECT 1")
+    change_statement(Statements, "begin", "INSERT INTO surefoot.open_batches VALUES (pg_current_xact_id())", "SELECT 1")
 
     def allow(self: Guard, what: str) -> None:
         return None
@@ -125,7 +111,3 @@ PROTECTIONS: dict[str, Callable[[], None]] = {
     "parking_behind": parking_behind,
     "offset_in_the_transaction": offset_in_the_transaction,
 }
-
-if __name__ == "__main__":
-    PROTECTIONS[sys.argv.pop(1)]()
-    main()

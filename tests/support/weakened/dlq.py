@@ -1,30 +1,15 @@
 """A dead-letter service with one protection taken out, to show that the crash tests would notice.
 
-    python -m tests.support.weakened.dlq lanes dlq serve --database …
-
 Each function below undoes one protection of the real service, as a plausible mistake would, and nothing else.
 """
 
-import sys
 from collections.abc import Callable
-from typing import Any
 
 from dlq.job_statements import JobStatements
 from dlq.sender_statements import SenderStatements
 from dlq.turn import Turns
-from surefoot.cli import main
-
-
-def change_statement(of: type, name: str, part: str, instead: str) -> None:
-    real = of.__init__  # type: ignore[misc]
-
-    def changed(self: Any, *arguments: Any) -> None:
-        real(self, *arguments)
-        before: str = getattr(self, name)
-        assert part in before
-        setattr(self, name, before.replace(part, instead))
-
-    of.__init__ = changed  # type: ignore[misc]
+from surefoot.cli import main as main
+from tests.support.weakened.statements import change_statement
 
 
 def lanes() -> None:
@@ -69,7 +54,3 @@ PROTECTIONS: dict[str, Callable[[], None]] = {
     "second_look": second_look,
     "waits_for_answers": waits_for_answers,
 }
-
-if __name__ == "__main__":
-    PROTECTIONS[sys.argv.pop(1)]()
-    main()

@@ -1,12 +1,9 @@
 """The API of the crash tests with one protection of the layer taken out, to show that they would notice.
 
-    python -m tests.support.weakened.idempotency fence --database …
-
 Each function below undoes one protection, as a plausible mistake would, and nothing else.
 """
 
 import asyncio
-import sys
 import uuid
 from collections.abc import Callable, Mapping
 from dataclasses import replace
@@ -20,27 +17,13 @@ from surefoot.idempotency.store.statements import BEGIN, MINE, Statements
 from surefoot.idempotency.store.store import Store
 from surefoot.idempotency.values import Answer, Asked, Claim, State
 from surefoot.testing.failpoints import failpoint
-from tests.support.idempotency.crash_app import main
+from tests.support.idempotency.crash_app import main as main
+from tests.support.weakened.statements import change_statement
 
 
 def put(where: Any, name: str, instead: Any) -> None:
     assert hasattr(where, name)
     setattr(where, name, instead)
-
-
-def change_statement(name: str, part: str, instead: str) -> None:
-    real = Statements.__init__
-
-    def changed(self: Statements, schema: str) -> None:
-        real(self, schema)
-        before: str = getattr(self, name)
-        assert part in before
-        setattr(self, name, before.replace(part, instead))
-
-    put(Statements, "__init__", changed)
-
-
-# -- the claim -------------------------------------------------------------------------------------------------------
 
 
 def lock() -> None:
@@ -55,7 +38,7 @@ def lock() -> None:
 
 def unique_claim() -> None:
     """A claim is written over one that is there already."""
-    change_statement("keep", "WHERE k.fence = $4::bigint AND k.state <> 'IN_FLIGHT'", "")
+    change_statement(Statements, "keep", "WHERE k.fence = $4::bigint AND k.state <> 'IN_FLIGHT'", "")
 
 
 def lock_and_unique_claim() -> None:
@@ -96,7 +79,7 @@ def provider_key() -> None:
 def finished_phases() -> None:
     """Whoever goes on with a request does not ask what is done already, and the record of that is no obstacle."""
     _changed_when_taken_over(phases=dict)
-    change_statement("phase", "SELECT key_hash, $4::text, $5::text::json FROM kept",
+    change_statement(Statements, "phase", "SELECT key_hash, $4::text, $5::text::json FROM kept",
                      "SELECT key_hash, $4::text, $5::text::json FROM kept ON CONFLICT DO NOTHING")  # fmt: skip
 
 
@@ -116,7 +99,7 @@ def fence() -> None:
     """Whoever has had a claim may write, whoever has it by now."""
     anybody = "key_hash = $1::bytea AND $2::bigint IS NOT NULL AND $3::timestamptz IS NOT NULL"
     for name in ("phase", "complete", "fail"):
-        change_statement(name, MINE, anybody)
+        change_statement(Statements, name, MINE, anybody)
 
 
 def renewal() -> None:
@@ -161,7 +144,7 @@ def one_transaction() -> None:
 
 def completer() -> None:
     """Nobody looks for what was abandoned."""
-    change_statement("overdue", "WHERE", "WHERE false AND")
+    change_statement(Statements, "overdue", "WHERE", "WHERE false AND")
 
 
 PROTECTIONS: dict[str, Callable[[], None]] = {
@@ -181,7 +164,3 @@ PROTECTIONS: dict[str, Callable[[], None]] = {
         completer,
     )
 }
-
-if __name__ == "__main__":
-    PROTECTIONS[sys.argv.pop(1)]()
-    main()

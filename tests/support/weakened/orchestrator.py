@@ -1,7 +1,5 @@
 """An orchestrator with one protection taken out, to show that the crash tests would notice.
 
-    python -m tests.support.weakened.orchestrator replies_lag orchestrate … --database …
-
 Each function below undoes one protection of the real orchestrator, as a plausible mistake would, and nothing else.
 """
 
@@ -20,7 +18,7 @@ from orchestrator.silence import Due, Evidence, Suspicion, Why
 from orchestrator.statements import Statements
 from orchestrator.store import Store
 from orchestrator.work import Work
-from surefoot.cli import main
+from surefoot.cli import main as main
 from surefoot.database.connection import Connection, connect
 from surefoot.events import Event, EventData
 from surefoot.outbox import Outbox
@@ -28,32 +26,18 @@ from surefoot.saga import engine
 from surefoot.saga.instance import StepRecord
 from surefoot.saga.stimulus import Fired, Replied
 from surefoot.saga.turn import Turn
-
-
-def change_statement(name: str, part: str, instead: str) -> None:
-    real = Statements.__init__
-
-    def changed(self: Statements, schema: str) -> None:
-        real(self, schema)
-        before: str = getattr(self, name)
-        assert part in before
-        setattr(self, name, before.replace(part, instead))
-
-    Statements.__init__ = changed  # type: ignore[method-assign]
-
-
-# -- one decision after the other ------------------------------------------------------------------------------------
+from tests.support.weakened.statements import change_statement
 
 
 def lock() -> None:
     """Sagas are read without a lock."""
-    change_statement("lock", "FOR UPDATE", "")
-    change_statement("lock_free", "FOR UPDATE SKIP LOCKED", "")
+    change_statement(Statements, "lock", "FOR UPDATE", "")
+    change_statement(Statements, "lock_free", "FOR UPDATE SKIP LOCKED", "")
 
 
 def version() -> None:
     """Whatever was decided is written, over whatever was decided meanwhile."""
-    change_statement("update", "AND s.version = n.version", "AND n.version IS NOT NULL")
+    change_statement(Statements, "update", "AND s.version = n.version", "AND n.version IS NOT NULL")
 
 
 def lock_and_version() -> None:
@@ -63,7 +47,7 @@ def lock_and_version() -> None:
 
 def attempt() -> None:
     """A timer does not say what it belongs to: whichever fires is the one that is set now."""
-    change_statement("still_due", "AND fires_at <= now()", "")
+    change_statement(Statements, "still_due", "AND fires_at <= now()", "")
     same = cast(Any, Due).identity
     real = engine.fired
 
@@ -115,7 +99,7 @@ def inbox() -> None:
 def inbox_and_start() -> None:
     """Nor does anybody ask whether the saga has begun already. (The test takes the constraint away.)"""
     inbox()
-    change_statement("insert", "ON CONFLICT (entity_id, saga_type, start_event_id) DO NOTHING", "")
+    change_statement(Statements, "insert", "ON CONFLICT (entity_id, saga_type, start_event_id) DO NOTHING", "")
 
 
 # -- commands --------------------------------------------------------------------------------------------------------
@@ -252,7 +236,3 @@ PROTECTIONS: dict[str, Callable[[], None]] = {
         ends_in_turn,
     )
 }
-
-if __name__ == "__main__":
-    PROTECTIONS[sys.argv.pop(1)]()
-    main()

@@ -1,15 +1,11 @@
-"""A service of the platform with its protection taken out, to show that the chaos test would notice.
+"""A service of the platform with its protection taken out, to show that the chaos test would notice."""
 
-python -m tests.support.weakened.platform key services run payment --database …
-"""
-
-import sys
 from collections.abc import Callable
 from uuid import uuid4
 
 from services.payment.answers import ChargeAnswer
 from services.payment.http_gateway import HttpGateway
-from surefoot.cli import main
+from surefoot.cli import main as main
 from surefoot.events import Money
 
 
@@ -25,7 +21,3 @@ def key() -> None:
 
 
 PROTECTIONS: dict[str, Callable[[], None]] = {"key": key}
-
-if __name__ == "__main__":
-    PROTECTIONS[sys.argv.pop(1)]()
-    main()

@@ -1,16 +1,13 @@
 """A relay with one protection taken out, to show that the crash tests would notice.
 
-    python -m tests.support.weakened.relay fence relay --database … --kafka …
-
 Each function below undoes one protection of the real relay, as a plausible mistake would, and nothing else.
 """
 
-import sys
 from collections.abc import Callable, Sequence
 
 import outbox_publisher.store as store
 from outbox_publisher.plan import PendingRow
-from surefoot.cli import main
+from surefoot.cli import main as main
 from surefoot.log.kafka_publisher import KafkaPublisher
 from surefoot.log.port import Acknowledged, PublishOutcome, Record, Refused, TopicPartition
 
@@ -63,7 +60,3 @@ PROTECTIONS: dict[str, Callable[[], None]] = {
     "status_filter": status_filter,
     "one_batch_in_flight": one_batch_in_flight,
 }
-
-if __name__ == "__main__":
-    PROTECTIONS[sys.argv.pop(1)]()
-    main()
