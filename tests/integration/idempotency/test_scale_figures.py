@@ -2,23 +2,18 @@
 
 import hashlib
 import re
-from collections.abc import AsyncIterator
 from pathlib import Path
 
 import asyncpg
 import pytest
-from cryptography.fernet import Fernet
-from pydantic import SecretStr
 
-from surefoot.idempotency.route import Route
-from surefoot.idempotency.settings import IdempotencySettings
-from surefoot.idempotency.store import Begun, FirstPhase, Store
+from surefoot.idempotency.store import FirstPhase, Store
 from surefoot.idempotency.values import Answer, Asked, Effect, Note, StoredRequest
+from tests.integration.idempotency.storing import begun
 
 pytestmark = pytest.mark.slow
 
 PAGE = (Path(__file__).parents[3] / "docs" / "scale.md").read_text()
-ROUTES: dict[Effect, Route] = {"local": Route(effect="local"), "outside": Route(effect="outside")}
 HEADERS = (("content-type", "application/json"),)
 ANSWER = Answer(201, HEADERS, b"x" * 300)
 CHARGE = "ch_" + "a" * 32
@@ -31,33 +26,17 @@ def figure(what: str, effect: Effect) -> float:
     return float(columns[0 if effect == "local" else 1])
 
 
-@pytest.fixture
-async def store(database_url: str) -> AsyncIterator[Store]:
-    secret = SecretStr(Fernet.generate_key().decode())
-    async with Store(database_url, IdempotencySettings(secrets=(secret,))) as store:
-        yield store
-
-
-@pytest.fixture
-async def connection(database_url: str) -> AsyncIterator[asyncpg.Connection]:
-    connection = await asyncpg.connect(database_url)
-    yield connection
-    await connection.close()
-
-
 async def request(store: Store, effect: Effect, number: int) -> None:
     digest = hashlib.sha256(f"{effect} {number}".encode()).digest()
     asked = Asked("merchant-0001", digest, "POST /v1/charges", effect, digest, 1)
-    begun = await store.begin(asked, ROUTES[effect])
-    assert isinstance(begun, Begun)
-    async with begun:
+    async with await begun(store, asked) as begins:
         if effect == "local":
-            await begun.finish(ANSWER, "COMPLETED")
+            await begins.finish(ANSWER, "COMPLETED")
             return
         minted = {"id": CHARGE, "created_at": "2025-01-01T00:00:00Z"}
         stored = StoredRequest("POST", "/v1/charges", "", HEADERS, b"x" * 200, "merchant-0001")
         first = FirstPhase("charge_created", {"result": {"id": CHARGE}})
-        claim = await begun.keep(minted, CHARGE, "pk_" + "b" * 32, stored, first)
+        claim = await begins.keep(minted, CHARGE, "pk_" + "b" * 32, stored, first)
     await store.note(claim, Note("called", {"name": "capture"}))
     async with store.phase(claim, "finished") as unit:
         unit.result = {"result": {"id": CHARGE}, "calls": {}}
