@@ -46,7 +46,7 @@ async def work(request: Request) -> Response:
     runs[mark] += 1
     await asyncio.sleep(asked.get("delay_ms", 0) / 1000)
     status = asked.get("status", 201) if runs[mark] <= asked.get("times", 1_000_000) else 201
-    outside = request.url.path == "/outside"
+    outside = request.url.path.startswith("/outside")
     if (status < 400 and status != 0) or (outside and (status >= 500 or status == 0)):
         effects[mark] += 1
     if outside and asked.get("provider") == "no_answer" and runs[mark] <= asked.get("times", 1_000_000):
@@ -117,6 +117,7 @@ WORK = (
     "/local/{part}",
     "/outside",
     "/replayed-failures",
+    "/outside-replayed",
     "/optional",
     "/counted",
     "/off",

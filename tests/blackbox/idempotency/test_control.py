@@ -1,11 +1,15 @@
 """The suite tells good servers from others: a package that stores answers by key, and not more, fails these cases."""
 
+import hashlib
+import os
+import subprocess
+import sys
+import tempfile
 from pathlib import Path
 
 import pytest
 
 from tests.blackbox.idempotency.cases import CASES
-from tests.blackbox.idempotency.control_environment import control_python
 from tests.blackbox.idempotency.running import play_all
 from tests.blackbox.idempotency.serving import served
 from tests.blackbox.idempotency.target import Target
@@ -49,6 +53,22 @@ FAILS = {
     "one_that_comes_shortly_before_the_end_waits_and_gets_the_answer",
     "a_local_request_in_flight_for_long_is_answered_409_with_retry_after",
 }
+PINNED = (
+    "asgi-idempotency-header==0.2.0",
+    "anyio==3.7.1",
+    "click==8.3.3",
+    "fastapi==0.70.1",
+    "h11==0.16.0",
+    "idna==3.20",
+    "pydantic==1.10.27",
+    "redis==4.6.0",
+    "sniffio==1.3.1",
+    "starlette==0.16.0",
+    "typing_extensions==4.16.0",
+    "uvicorn==0.54.0",
+)
+"""The package imports FastAPI and Redis wherever it is used, and wants a FastAPI of this age. No Redis is needed."""
+INSTALL_TIMEOUT_S = 240
 
 
 async def test_a_package_that_only_stores_answers_by_key_fails_the_named_cases_and_passes_others(
@@ -61,3 +81,40 @@ async def test_a_package_that_only_stores_answers_by_key_fails_the_named_cases_a
         outcomes = await play_all(cases, target)
     failures = {outcome.case.name: outcome.failure for outcome in outcomes if outcome.failure is not None}
     assert set(failures) == FAILS, failures
+
+
+def control_python() -> Path:
+    """The interpreter of an environment of its own for the package, in a per-user cache outside the repository.
+
+    Made once; after that no network is needed. It is made under a name of its own and renamed when it is complete, so
+    that an interrupted one is never used."""
+    wanted = hashlib.sha256("\n".join([sys.version, *PINNED]).encode()).hexdigest()[:12]
+    cached = _cache_directory() / f"idempotency-control-{wanted}"
+    if not cached.is_dir():
+        cached.parent.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(dir=cached.parent, prefix="environment-") as temporary:
+            made = Path(temporary) / "made"
+            _make(made)
+            try:
+                made.rename(cached)
+            except OSError:
+                # Another process finished first; its environment is as good as ours.
+                if not cached.is_dir():
+                    raise
+    return cached / "bin" / "python"
+
+
+def _make(directory: Path) -> None:
+    _run([sys.executable, "-m", "venv", str(directory)])
+    pip = [str(directory / "bin" / "python"), "-m", "pip", "--disable-pip-version-check", "install", "--quiet"]
+    _run([*pip, "--no-deps", *PINNED])
+
+
+def _run(command: list[str]) -> None:
+    done = subprocess.run(command, capture_output=True, text=True, timeout=INSTALL_TIMEOUT_S, check=False)
+    assert done.returncode == 0, f"{' '.join(command)} failed:\n{done.stdout}{done.stderr}"
+
+
+def _cache_directory() -> Path:
+    base = os.environ.get("XDG_CACHE_HOME")
+    return (Path(base) if base else Path.home() / ".cache") / "surefoot"

@@ -7,15 +7,14 @@ from subprocess import run
 import pytest
 
 from surefoot.database.embedded import EmbeddedPostgres
-from tests.blackbox.idempotency.case import Case
 from tests.blackbox.idempotency.cases import CASES
-from tests.blackbox.idempotency.running import play
+from tests.blackbox.idempotency.running import play_all
 from tests.blackbox.idempotency.serving import served
 from tests.blackbox.idempotency.target import Target
 from tests.conftest import _database
 
 pytestmark = pytest.mark.slow
-WAIT_S = 1
+WAIT_S = 0.5
 SETTINGS = {
     "SUREFOOT_IDEMPOTENCY_WAIT_IN_FLIGHT": f"PT{WAIT_S}S",
     "SUREFOOT_IDEMPOTENCY_CALL_TIMEOUT": "PT1S",  # for a provider that does not answer
@@ -33,10 +32,9 @@ def target(
             yield Target(base_url, longest_wait_s=WAIT_S)
 
 
-@pytest.mark.parametrize("case", CASES.values(), ids=CASES.keys())
-async def test_our_server_passes(case: Case, target: Target) -> None:
-    outcome = await play(case, target)
-    assert outcome.failure is None
+async def test_our_server_passes_every_case(target: Target) -> None:
+    outcomes = await play_all(CASES.values(), target)
+    assert {outcome.case.sentence: outcome.failure for outcome in outcomes if outcome.failure is not None} == {}
 
 
 def test_the_command_plays_the_chosen_cases_and_says_what_came_of_them(target: Target) -> None:
@@ -44,3 +42,11 @@ def test_the_command_plays_the_chosen_cases_and_says_what_came_of_them(target: T
     done = run(command, capture_output=True, text=True, timeout=60, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
     assert "2 of 2 cases passed." in done.stdout
+
+
+def test_the_command_says_so_if_there_is_no_server() -> None:
+    command = [sys.executable, "-m", "tests.blackbox.idempotency", "http://127.0.0.1:9"]
+    done = run(command, capture_output=True, text=True, timeout=60, check=False)
+    assert done.returncode == 2
+    assert "There is no server at http://127.0.0.1:9" in done.stderr
+    assert "Traceback" not in done.stderr

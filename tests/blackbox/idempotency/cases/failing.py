@@ -63,12 +63,31 @@ async def a_key_whose_work_failed_cannot_be_used_for_another_request(server: Ser
     expect_first(await server.send(asked))
 
 
-@case
-async def where_a_route_says_so_a_failure_is_kept_and_given_again(server: Server) -> None:
-    asked = ask("/replayed-failures", status=500)
+async def replayed(server: Server, path: str, status: int, effects: int) -> None:
+    asked = ask(path, status=status)
     first = expect_first(await server.send(asked), 500)
     expect_again(first, await server.send(asked))
-    await expect_counts(server, asked, runs=1, effects=0)
+    await expect_counts(server, asked, runs=1, effects=effects)
+
+
+@case
+async def where_a_route_says_so_a_failure_is_kept_and_given_again(server: Server) -> None:
+    await replayed(server, "/replayed-failures", 500, effects=0)
+
+
+@case
+async def where_a_route_says_so_an_exception_is_kept_and_given_again(server: Server) -> None:
+    await replayed(server, "/replayed-failures", RAISES, effects=0)
+
+
+@case
+async def where_an_outside_route_says_so_a_failure_is_kept_and_given_again(server: Server) -> None:
+    await replayed(server, "/outside-replayed", 500, effects=1)
+
+
+@case
+async def where_an_outside_route_says_so_an_exception_is_kept_and_given_again(server: Server) -> None:
+    await replayed(server, "/outside-replayed", RAISES, effects=1)
 
 
 @case

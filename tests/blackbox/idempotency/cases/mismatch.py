@@ -60,6 +60,18 @@ async def another_path_is_refused(server: Server) -> None:
 
 
 @case
+async def a_path_that_is_spelled_otherwise_is_never_taken_for_a_retry(server: Server) -> None:
+    """Nor is anything done under the key: it is another request, or there is no such path."""
+    asked = ask("/local/a").but(query="x=1&y=2")
+    expect_first(await server.send(asked))
+    for path, query in (("%61", "x=1&y=2"), ("a/", "x=1&y=2"), ("A", "x=1&y=2"), ("a", "y=2&x=1"), ("a", "")):
+        reply = await server.send(asked.but(path=f"/local/{path}", query=query))
+        said = f"{path}?{query} is answered with {reply}"
+        expect(reply.status in (307, 404, server.target.mismatch_status) and reply.replayed is None, said)
+    await expect_counts(server, asked, runs=1, effects=1)
+
+
+@case
 async def another_route_is_refused(server: Server) -> None:
     asked = ask("/local")
     await refused(server, asked, asked.but(path="/outside"))

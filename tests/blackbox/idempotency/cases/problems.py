@@ -42,7 +42,7 @@ async def a_refusal_does_not_repeat_the_key(server: Server) -> None:
 
 @case
 async def in_flight_is_a_problem_whose_type_is_a_page(server: Server) -> None:
-    asked = ask(delay_ms=int((server.target.longest_wait_s + 1.5) * 1000))
+    asked = ask(delay_ms=int((server.target.longest_wait_s + 1) * 1000))
     async with in_flight(server, asked) as working:
         await can_be_read(server, expect_problem(await server.send(asked), 409))
         await working

@@ -65,7 +65,7 @@ async def tenants_with_the_same_key_do_not_wait_for_each_other(server: Server) -
 
 async def comes_too_early(server: Server, path: str) -> None:
     """Longer in flight than anybody is let wait: 409, and the answer for whoever comes again."""
-    asked = ask(path, delay_ms=int((server.target.longest_wait_s + 1.5) * 1000))
+    asked = ask(path, delay_ms=int((server.target.longest_wait_s + 1) * 1000))
     async with in_flight(server, asked) as working:
         early = expect_status(await server.send(asked), 409)
         after = early.header("retry-after")
