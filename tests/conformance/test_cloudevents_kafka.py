@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from surefoot.events import BadRecord, Envelope, decode
+from tests.support.corpus import each_of
 
 HELLO = b'{"message": "Hello World!"}'
 EXPECTED = {
@@ -172,7 +173,7 @@ def without(name: str) -> dict[str, Any]:
     return {each: value for each, value in MINIMAL.items() if each != name}
 
 
-@pytest.mark.parametrize(
+@each_of(
     ("event", "reason"),
     [
         pytest.param(without("specversion"), "bad_specversion", id="no specversion"),

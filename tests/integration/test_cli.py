@@ -25,10 +25,9 @@ from surefoot import outbox
 from surefoot.commands.topics import declared
 from surefoot.database.embedded import EmbeddedPostgres
 from surefoot.log.postgres import PostgresLog
-from tests.support import processes
-from tests.support.event_types import ThingHappened, catalogue
-from tests.support.processes import Done
-from tests.support.waiting import eventually
+from tests.events import ThingHappened, catalogue
+from tests.support.corpus import each_of
+from tests.waiting import eventually
 
 pytestmark = pytest.mark.slow
 
@@ -116,7 +115,7 @@ def answers(postgres_server: EmbeddedPostgres, _template: str) -> Iterator[Mappi
         yield {name: done.result() for name, done in running.items()}
 
 
-@pytest.mark.parametrize("name", MISTAKES)
+@each_of("name", MISTAKES)
 def test_a_mistake_is_answered_with_a_sentence(name: str, answers: Mapping[str, Done]) -> None:
     mistake, done = MISTAKES[name], answers[name]
     assert mistake.says in done.out + done.err

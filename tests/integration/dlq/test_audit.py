@@ -10,6 +10,7 @@ from dlq import audit
 from dlq.audit import Act
 from dlq.audit_chain import FIRST_PREVIOUS, AuditRow, Finding, seal_of
 from surefoot.database.connection import Connection, connect
+from tests.support.corpus import each_of
 
 SCHEMA = "surefoot"
 
@@ -89,7 +90,13 @@ async def test_no_row_can_be_changed_or_removed(connection: Connection, statemen
     assert await found(connection) == []
 
 
-@pytest.mark.parametrize(
+@pytest.fixture
+async def five_rows(connection: Connection) -> Connection:
+    await record_many(connection, 5)
+    return connection
+
+
+@each_of(
     "change",
     [
         "at = at + interval '1 microsecond'",
@@ -105,10 +112,14 @@ async def test_no_row_can_be_changed_or_removed(connection: Connection, statemen
         r"seal = '\x00'",
     ],
 )
-async def test_a_changed_row_is_found_and_named(connection: Connection, change: str) -> None:
-    await record_many(connection, 5)
-    await without_guard(connection, f"UPDATE surefoot.audit_log SET {change} WHERE number = 3")
-    assert await found(connection) == [Finding("changed", 3, 3)]
+async def test_a_changed_row_is_found_and_named(five_rows: Connection, change: str) -> None:
+    assert await found(five_rows) == []
+    await five_rows.execute("BEGIN")
+    try:
+        await without_guard(five_rows, f"UPDATE {SCHEMA}.audit_log SET {change} WHERE number = 3")
+        assert await found(five_rows) == [Finding("changed", 3, 3)]
+    finally:
+        await five_rows.execute("ROLLBACK")
 
 
 async def test_a_changed_row_that_was_sealed_anew_is_found_by_the_row_after_it(connection: Connection) -> None:

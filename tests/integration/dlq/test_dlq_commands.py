@@ -14,8 +14,8 @@ import pytest
 
 from surefoot.database.embedded import EmbeddedPostgres
 from tests.conftest import _database
-from tests.support import processes
-from tests.support.dlq.served_harness import Given, Ground, all_parts, given, ground_at, order, running
+from tests.integration.dlq.served import Given, Ground, all_parts, given, ground_at, order, running
+from tests.support.corpus import each_of
 
 pytestmark = pytest.mark.slow
 __all__ = ["given"]
@@ -302,7 +302,7 @@ MISTAKES = {
 }
 
 
-@pytest.mark.parametrize("mistake", MISTAKES)
+@each_of("mistake", MISTAKES)
 def test_a_mistake_is_answered_with_a_sentence(mistake: str, ground: Ground, given: Given) -> None:
     line, says = MISTAKES[mistake]
     done = given(ground, *line.split(), person="ben")
@@ -330,14 +330,14 @@ COMMANDS = (
 )
 
 
-@pytest.mark.parametrize("command", COMMANDS)
+@each_of("command", COMMANDS)
 def test_without_a_token_nothing_is_told_but_how_to_get_one(command: str, ground: Ground, given: Given) -> None:
     done = given(ground, "dlq", *command.split(), person="nobody")
     assert (done.code, done.out) == (2, "")
     assert "SUREFOOT_DLQ_TOKEN" in done.err
 
 
-@pytest.mark.parametrize("command", COMMANDS)
+@each_of("command", COMMANDS)
 def test_a_service_that_is_away_is_a_sentence(command: str, ground: Ground, given: Given) -> None:
     done = given(ground, "dlq", *command.split(), SUREFOOT_DLQ_URL="http://127.0.0.1:1")
     assert (done.code, done.out) == (2, "")

@@ -6,7 +6,6 @@ import json
 from typing import Any, cast
 
 import asyncpg
-import pytest
 
 from dlq import page_sql
 from dlq.export import COLUMNS, HEADINGS, MAX_VALUE_BYTES, Format, beginning, defused, lines
@@ -55,34 +54,38 @@ async def test_personal_data_are_masked_and_headers_are_left_out(connection: asy
     assert json.loads((await table(connection))[0]["payload"]) == json.loads(text)["payload"]
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
-        '=HYPERLINK("http://x","y")',
-        "+1",
-        "-1",
-        "@SUM(A1)",
-        "\t=1",
-        "\r=1",
-        "\n=1",
-        " =1",
-        "\ufeff=1",
-        "\uff1d1",
-        "|x",
-        "%x",
-    ],
-)
-async def test_what_a_spreadsheet_would_compute_is_defused(connection: asyncpg.Connection, text: str) -> None:
-    await keep(connection, {"error": text, "key": text, "resolution": text})
-    row = (await table(connection))[0]
-    assert (row["error"], row["key"], row["resolution"]) == (f"'{text}", f"'{text}", f"'{text}")
+FORMULAS = [
+    '=HYPERLINK("http://x","y")',
+    "+1",
+    "-1",
+    "@SUM(A1)",
+    "\t=1",
+    "\r=1",
+    "\n=1",
+    " =1",
+    "\ufeff=1",
+    "\uff1d1",
+    "|x",
+    "%x",
+]
 
 
-@pytest.mark.parametrize("text", ["order-1", "a=b", '"', "a\nb", "1,2;3", "", "'=1", "é"])
-async def test_what_is_harmless_comes_back_as_it_was(connection: asyncpg.Connection, text: str) -> None:
-    await keep(connection, {"key": text})
-    assert [row["key"] for row in await table(connection)] == [text]
-    assert json.loads(await exported(connection, "jsonl"))["key"] == text
+async def test_what_a_spreadsheet_would_compute_is_defused(connection: asyncpg.Connection) -> None:
+    await keep(connection, *({"error": text, "key": text, "resolution": text} for text in FORMULAS))
+    oldest_first = reversed(await table(connection))
+    assert [(row["error"], row["key"], row["resolution"]) for row in oldest_first] == [
+        (f"'{text}", f"'{text}", f"'{text}") for text in FORMULAS
+    ]
+
+
+HARMLESS = ["order-1", "a=b", '"', "a\nb", "1,2;3", "", "'=1", "é"]
+
+
+async def test_what_is_harmless_comes_back_as_it_was(connection: asyncpg.Connection) -> None:
+    await keep(connection, *({"key": text} for text in HARMLESS))
+    assert [row["key"] for row in reversed(await table(connection))] == HARMLESS
+    lines = (await exported(connection, "jsonl")).splitlines()
+    assert [json.loads(line)["key"] for line in reversed(lines)] == HARMLESS
 
 
 def test_numbers_are_no_formulas() -> None:

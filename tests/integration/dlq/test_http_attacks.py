@@ -14,7 +14,8 @@ from dlq.audit import verify
 from dlq.http import PREFIX
 from dlq.settings import DlqSettings
 from surefoot.database.connection import Connection
-from tests.support.dlq.http_harness import WHY, Ground, assert_problem, ground_at
+from tests.integration.dlq.http_ground import WHY, Ground, assert_problem, ground_at
+from tests.support.corpus import each_of
 
 MIB = 1024 * 1024
 
@@ -117,13 +118,14 @@ async def test_an_approval_too_late(ground: Ground) -> None:
     assert await ground.refused() == [("sue", "approve", approval["id"])]
 
 
-@pytest.mark.parametrize("method", ["GET", "PUT", "PATCH", "DELETE", "HEAD", "OPTIONS", "TRACE", "REPLAY"])
+@each_of("method", ["GET", "PUT", "PATCH", "DELETE", "HEAD", "OPTIONS", "TRACE", "REPLAY"])
 async def test_another_method(ground: Ground, method: str) -> None:
+    before = len(await ground.refused())
     answer = await raw(ground, "sue", method, "/replay")
     assert answer.status_code == 405
     assert answer.headers["allow"] == "POST"
     assert answer.headers["content-type"] == "application/problem+json"
-    assert await ground.refused() == [("sue", "request", f"{method} /admin/dlq/replay")]
+    assert (await ground.refused())[before:] == [("sue", "request", f"{method} /admin/dlq/replay")]
 
 
 async def test_a_method_in_a_header(ground: Ground) -> None:
@@ -194,7 +196,7 @@ async def test_a_body_that_a_page_of_another_origin_could_send(ground: Ground, c
     assert await ground.refused() == [("otto", "replay", "POST /admin/dlq/replay")]
 
 
-@pytest.mark.parametrize(
+@each_of(
     "content",
     [
         b"",
@@ -221,11 +223,12 @@ async def test_a_body_that_a_page_of_another_origin_could_send(ground: Ground, c
     ],
 )
 async def test_a_body_that_does_not_fit(ground: Ground, content: bytes) -> None:
+    before = len(await ground.refused())
     answer = await raw(ground, "otto", "POST", "/replay", content=content, headers={"Content-Type": "application/json"})
     assert answer.status_code in (400, 422)
     assert_problem(answer, answer.status_code, "")
     assert len(answer.content) < 2000
-    assert await ground.refused() == [("otto", "replay", "POST /admin/dlq/replay")]
+    assert (await ground.refused())[before:] == [("otto", "replay", "POST /admin/dlq/replay")]
 
 
 async def test_a_text_with_a_nul_is_taken_for_what_it_is(ground: Ground) -> None:

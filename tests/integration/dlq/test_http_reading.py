@@ -7,7 +7,8 @@ import asyncpg
 import pytest
 
 from surefoot.database.embedded import EmbeddedPostgres
-from tests.support.dlq.http_harness import WHY, Ground, assert_problem, ground_at
+from tests.integration.dlq.http_ground import WHY, Ground, assert_problem, ground_at
+from tests.support.corpus import each_of
 
 SECRET = b'{"order_id": "1", "ship_to": {"name": "Ada Lovelace"}}'
 
@@ -73,7 +74,7 @@ async def test_what_is_not_there_is_answered_with_a_sentence(ground: Ground) -> 
     assert await ground.audit() == []
 
 
-@pytest.mark.parametrize(
+@each_of(
     ("path", "says"),
     [
         ("/events?limit=201", "limit cannot be used: Input should be less than or equal to 200"),

@@ -14,7 +14,8 @@ from dlq.people import ROLES
 from dlq.settings import DlqSettings
 from schemas import catalogue
 from surefoot.errors import ConfigurationError
-from tests.support.dlq.http_harness import PEOPLE, Ground, assert_problem, ground_at
+from tests.integration.dlq.http_ground import PEOPLE, Ground, assert_problem, ground_at
+from tests.support.corpus import each_of
 
 # As the contract with operators has it, written out by hand.
 CONTRACT = {
@@ -114,7 +115,7 @@ async def test_the_description_itself_needs_a_token(ground: Ground) -> None:
     assert document["paths"][f"{PREFIX}/healthz"]["get"]["security"] == []
 
 
-@pytest.mark.parametrize("path", ["/", "/docs", "/redoc", "/openapi.json", "/admin/dlq", "/admin/dlq/healthz/", "/x"])
+@each_of("path", ["/", "/docs", "/redoc", "/openapi.json", "/admin/dlq", "/admin/dlq/healthz/", "/x"])
 async def test_what_is_not_there_needs_a_token_too(ground: Ground, path: str) -> None:
     assert_problem(await ground.client.get(path), 401, "Say who you are")
     authorised = {"Authorization": f"Bearer {ground.tokens['vera']}"}

@@ -9,11 +9,11 @@ from surefoot.consumer.controls import Action
 from surefoot.events import new_event
 from surefoot.log.port import Record, StoredRecord, TopicPartition
 from surefoot.log.postgres import PostgresLog
-from tests.support.consumer.processes import create_topics, publish_records, record_of
-from tests.support.dlq.letters import letter_record, rows
-from tests.support.dlq.outcomes import asked, items, letters_in, say
-from tests.support.dlq.service import all_read, outcomes_running, quick
-from tests.support.waiting import eventually
+from tests.consuming import create_topics, publish_records, record_of
+from tests.integration.dlq.asking import asked, items, letters_in, say
+from tests.integration.dlq.serving import all_read, outcomes_running, quick
+from tests.integration.dlq.writing import letter_record, rows
+from tests.support.corpus import each_of
 from tests.unit.dlq.test_settling import TABLE
 
 
@@ -23,24 +23,27 @@ async def hear(url: str, log: PostgresLog) -> None:
         await all_read(log, "dlq.outcomes", group="dlq.outcomes")
 
 
-@pytest.mark.parametrize(("kind", "answer", "outcome", "becomes", "counts"), TABLE)
+@each_of(("line", "kind", "answer", "outcome", "becomes"), [(n, *row[:4]) for n, row in enumerate(TABLE)], expected=28)
 async def test_each_line_of_the_table_is_what_becomes_of_the_letter(
+    line: int,
     kind: Action,
     answer: Answer,
     outcome: str | None,
     becomes: str | None,
-    counts: str,
     database_url: str,
     connection: asyncpg.Connection,
     log: PostgresLog,
 ) -> None:
-    await letters_in(connection, database_url, log, "e-1")
-    job = await asked(connection, kind, "e-1")
+    await letters_in(connection, database_url, log, f"e-{line}", begin=line)
+    job = await asked(connection, kind, f"e-{line}")
     record = record_of(new_event(job.answer(0, answer, outcome=outcome)))
-    await Outcomes(database_url, log, quick()).take(connection, [StoredRecord("dlq.outcomes", 0, 0, 0, *record)])
+    await Outcomes(database_url, log, quick()).take(connection, [StoredRecord("dlq.outcomes", 0, line, 0, *record)])
 
-    assert await items(connection) == [(1, "ANSWERED", answer)]
-    ((status, resolution, resolved_at),) = await rows(connection, "status", "resolution", "resolved_at")
+    item = await connection.fetchrow(
+        "SELECT state::text, answer FROM surefoot.dlq_job_items WHERE job_id = $1::uuid", job.job_id
+    )
+    assert tuple(item) == ("ANSWERED", answer)
+    status, resolution, resolved_at = (await rows(connection, "status", "resolution", "resolved_at"))[line]
     assert status == (becomes or "OPEN")
     assert (resolution is None) == (resolved_at is None) == (status == "OPEN")
 

@@ -12,13 +12,14 @@ from surefoot.errors import DatabaseRefused
 from surefoot.log.port import Record, TopicPartition
 from surefoot.log.postgres import PostgresLog
 from surefoot.log.record_size import record_bytes
-from tests.support.bad_records import CASES
-from tests.support.consumer.controls import Mendable
-from tests.support.consumer.effects import have_effect
-from tests.support.consumer.processes import consumer_running, publish_records
-from tests.support.dlq.letters import count, letter_record, put, rows, there_are
-from tests.support.dlq.service import all_read, intake_running, quick
-from tests.support.event_types import ThingPaid
+from tests.bad_records import CASES
+from tests.consuming import consumer_running, publish_records
+from tests.events import ThingPaid
+from tests.integration.consumers.deciding import Mendable
+from tests.integration.consumers.effects import have_effect
+from tests.integration.dlq.serving import all_read, intake_running, quick
+from tests.integration.dlq.writing import count, letter_record, put, rows, there_are
+from tests.support.corpus import each_of
 
 LARGEST = 1 << 20
 JUNK = {
@@ -38,28 +39,31 @@ JUNK = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("name", JUNK)
 async def test_a_record_that_is_no_letter_is_kept_raw_and_the_next_is_taken_in(
-    name: str, database_url: str, connection: asyncpg.Connection, log: PostgresLog, topic: str
+    database_url: str, connection: asyncpg.Connection, log: PostgresLog, topic: str
 ) -> None:
-    where = TopicPartition(topic + ".dlq", 3)
-    await publish_records(log, {where: [letter_record("e-1"), JUNK[name], letter_record("e-2")]})
+    """Junk has the even offsets, a letter follows each."""
+    records = [one for number, junk in enumerate(JUNK.values()) for one in (junk, letter_record(f"e-{number}"))]
+    await publish_records(log, {TopicPartition(topic + ".dlq", 3): records})
     async with intake_running(database_url, log):
-        await there_are(connection, 3)
+        await there_are(connection, len(records))
 
-    assert await rows(connection, "consumer", "event_id", "reason", "status") == [
-        ("warehouse", "e-1", "permanent", "OPEN"),
-        ("", f"{topic}.dlq/3/1", "unreadable_letter", "OPEN"),
-        ("warehouse", "e-2", "permanent", "OPEN"),
-    ]
-    raw = await connection.fetchrow(
-        "SELECT record_key, value, headers::text, topic, partition, log_offset FROM surefoot.dlq_events"
-        " WHERE consumer = ''"
-    )
-    assert (raw["record_key"], raw["value"]) == (JUNK[name].key, JUNK[name].value)
-    kept, sent = json.loads(raw["headers"]), json.loads(headers_json(JUNK[name].headers))
-    assert [value for _, value in kept] == [value for _, value in sent]
-    assert (raw["topic"], raw["partition"], raw["log_offset"]) == (topic + ".dlq", 3, 1)
+    @each_of(("number", "name"), enumerate(JUNK), named=lambda _, name: name)
+    async def is_kept_and_the_next_taken_in(number: int, name: str) -> None:
+        kept, letter = (await rows(connection, "consumer", "event_id", "reason", "status"))[2 * number :][:2]
+        assert kept == ("", f"{topic}.dlq/3/{2 * number}", "unreadable_letter", "OPEN")
+        assert letter == ("warehouse", f"e-{number}", "permanent", "OPEN")
+        raw = await connection.fetchrow(
+            "SELECT record_key, value, headers::text, topic, partition, log_offset FROM surefoot.dlq_events"
+            " WHERE event_id = $1",
+            kept[1],
+        )
+        assert (raw["record_key"], raw["value"]) == (JUNK[name].key, JUNK[name].value)
+        stored, sent = json.loads(raw["headers"]), json.loads(headers_json(JUNK[name].headers))
+        assert [value for _, value in stored] == [value for _, value in sent]
+        assert (raw["topic"], raw["partition"], raw["log_offset"]) == (topic + ".dlq", 3, 2 * number)
+
+    await is_kept_and_the_next_taken_in()
 
 
 @pytest.mark.slow

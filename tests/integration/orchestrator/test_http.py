@@ -9,7 +9,8 @@ import pytest
 
 from orchestrator.http import api
 from surefoot.database.embedded import EmbeddedPostgres
-from tests.support.saga.stored_sagas import Ground, ground_at
+from tests.integration.orchestrator.saga_ground import Ground, ground_at
+from tests.support.corpus import each_of
 
 NOBODY = "00000000-0000-0000-0000-000000000000"
 
@@ -132,7 +133,7 @@ async def test_what_is_not_there_is_answered_with_a_sentence(client: httpx.Async
     assert_problem(await client.post("/sagas"), 405, "POST is not possible here: this API only reads")
 
 
-@pytest.mark.parametrize(
+@each_of(
     ("path", "says"),
     [
         ("/sagas?limit=201", "limit cannot be used: Input should be less than or equal to 200"),

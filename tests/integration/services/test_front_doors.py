@@ -22,7 +22,7 @@ from surefoot.consumer import Consumer
 from surefoot.events import EventData
 from surefoot.testing.consumer_kit import ConsumerKit
 from tests.integration.services.test_orders import create
-from tests.support.services.goods import HOME, flows, goods, published
+from tests.support.corpus import each_of
 
 pytestmark = pytest.mark.slow  # many of them, each with a database of its own
 
@@ -144,7 +144,7 @@ async def test_a_placed_session_stays_placed_when_its_hold_expires(
     assert (await shop_front.get(f"/checkout/sessions/{session_id}")).json()["state"] == "PLACED"
 
 
-@pytest.mark.parametrize(
+@each_of(
     ("change", "words"),
     [
         ({"lines": []}, "lines"),

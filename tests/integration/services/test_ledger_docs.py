@@ -4,7 +4,6 @@ import re
 from pathlib import Path
 from typing import Any, get_args
 
-import pytest
 import yaml
 from sqlalchemy import text
 from sqlalchemy.ext.asyncio import AsyncSession
@@ -13,7 +12,8 @@ from services.checks.ledger import Violation
 from services.ledger import Done
 from services.ledger.metrics import REFUSED
 from services.ledger.outcome import Reason
-from tests.support.services.ledger_harness import eur, ledger_on
+from tests.integration.services.ledger_ground import eur, ledger_on
+from tests.support.corpus import each_of
 
 DOCS = Path(__file__).parents[3] / "docs"
 PAGE = (DOCS / "ledger.md").read_text()
@@ -43,7 +43,7 @@ async def test_the_programs_and_queries_shown_run(empty_database_url: str) -> No
         assert [len(rows) for rows in found] == [3, 2]
 
 
-@pytest.mark.parametrize("word", [*get_args(Reason), *get_args(Violation)])
+@each_of("word", [*get_args(Reason), *get_args(Violation)], expected=10)
 def test_every_reason_and_violation_is_explained(word: str) -> None:
     assert f"`{word}`" in PAGE
 

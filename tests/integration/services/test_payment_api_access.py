@@ -26,7 +26,8 @@ from tests.support.services.payment_api_harness import (
     new_key,
     settings,
 )
-from tests.support.services.webhook_harness import SECRET, event, signed
+from tests.integration.services.webhook_ground import SECRET, event, signed
+from tests.support.corpus import each_of
 
 NOBODY = "http://127.0.0.1:9"
 JSON = {"Content-Type": "application/json"}
@@ -120,7 +121,7 @@ async def test_a_write_without_a_key_is_refused(client: httpx.AsyncClient) -> No
     assert refused.json()["type"].endswith("/key-missing")
 
 
-@pytest.mark.parametrize(
+@each_of(
     ("body", "words"),
     [
         ({}, "amount"),

@@ -21,6 +21,7 @@ from tests.support.services.webhook_harness import (
     signed,
     webhook_ground,
 )
+from tests.support.corpus import each_of
 
 
 @pytest.fixture
@@ -35,7 +36,13 @@ async def test_a_database_that_cannot_do_it_is_a_503_and_never_a_500(ground: Web
     await ground.connection.execute("ALTER TABLE payments.elsewhere RENAME TO payment_events")
 
 
-@pytest.mark.parametrize(
+@pytest.fixture
+async def charged(ground: WebhookGround) -> WebhookGround:
+    await ground.charge()
+    return ground
+
+
+@each_of(
     ("headers", "reason"),
     [
         ({}, "missing"),
@@ -53,14 +60,13 @@ async def test_a_database_that_cannot_do_it_is_a_503_and_never_a_500(ground: Web
     ],
 )
 async def test_headers_that_cannot_be_believed_are_a_400(
-    ground: WebhookGround, headers: dict[str, str], reason: str
+    charged: WebhookGround, headers: dict[str, str], reason: str
 ) -> None:
-    await ground.charge()
-    answer = await ground.post(event(), headers)
+    answer = await charged.post(event(), headers)
     assert (answer.status_code, answer.json()["reason"]) == (400, reason)
     assert answer.headers["content-type"] == "application/problem+json"
     assert answer.json()["detail"].endswith(".")
-    assert ((await ground.stands())[0], await ground.events()) == ("PENDING", {})
+    assert ((await charged.stands())[0], await charged.events()) == ("PENDING", {})
 
 
 @pytest.mark.parametrize("name", ["webhook-id", "webhook-timestamp", "webhook-signature"])
@@ -100,7 +106,7 @@ NO_BODIES: list[bytes] = [
 ]
 
 
-@pytest.mark.parametrize("body", NO_BODIES, ids=range(len(NO_BODIES)))
+@each_of("body", NO_BODIES)
 async def test_a_signed_body_that_cannot_be_used_is_a_400(ground: WebhookGround, body: bytes) -> None:
     answer = await ground.post(body)
     assert (answer.status_code, answer.json()["reason"]) == (400, "does_not_fit")

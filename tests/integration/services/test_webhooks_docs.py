@@ -14,7 +14,8 @@ from services.payment.payment_events_book import Outcome
 from services.payment.tables import payment_events
 from services.payment.webhook_settings import WebhookSettings
 from surefoot.webhooks import Reason
-from tests.support.services.webhook_harness import SECRET, webhook_ground
+from tests.integration.services.webhook_ground import SECRET, webhook_ground
+from tests.support.corpus import each_of
 
 PAGE = (Path(__file__).parents[3] / "docs" / "webhooks.md").read_text()
 OTHER_REASONS = ("does_not_fit", "cut_off", "too_large", "failed")
@@ -72,7 +73,7 @@ def test_the_secret_that_is_made_is_a_good_one(monkeypatch: pytest.MonkeyPatch) 
     assert len(WebhookSettings().keys()) == 1
 
 
-@pytest.mark.parametrize("word", [*get_args(Outcome), "ignored", *get_args(Reason), *OTHER_REASONS, *KINDS])
+@each_of("word", [*get_args(Outcome), "ignored", *get_args(Reason), *OTHER_REASONS, *KINDS], expected=20)
 def test_every_outcome_reason_and_kind_is_explained(word: str) -> None:
     assert f"`{word}`" in PAGE
 

@@ -40,11 +40,11 @@ class Asked:
         )
 
 
-async def letters_in(connection: asyncpg.Connection, url: str, log: EventLog, *event_ids: str) -> None:
-    """Open letters of these events, without going by way of the log."""
+async def letters_in(connection: asyncpg.Connection, url: str, log: EventLog, *event_ids: str, begin: int = 0) -> None:
+    """Open letters of these events, without going by way of the log; the first is at the offset `begin`."""
     await Intake(url, log, quick()).take(
         connection,
-        [StoredRecord("test.things.dlq", 0, n, 0, *letter_record(one)) for n, one in enumerate(event_ids)],
+        [StoredRecord("test.things.dlq", 0, n, 0, *letter_record(one)) for n, one in enumerate(event_ids, begin)],
     )
 
 
