@@ -25,9 +25,11 @@ from surefoot import outbox
 from surefoot.commands.topics import declared
 from surefoot.database.embedded import EmbeddedPostgres
 from surefoot.log.postgres import PostgresLog
-from tests.events import ThingHappened, catalogue
+from tests.support import processes
 from tests.support.corpus import each_of
-from tests.waiting import eventually
+from tests.support.event_types import ThingHappened, catalogue
+from tests.support.processes import Done
+from tests.support.waiting import eventually
 
 pytestmark = pytest.mark.slow
 

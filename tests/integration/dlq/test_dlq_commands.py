@@ -14,8 +14,9 @@ import pytest
 
 from surefoot.database.embedded import EmbeddedPostgres
 from tests.conftest import _database
-from tests.integration.dlq.served import Given, Ground, all_parts, given, ground_at, order, running
+from tests.support import processes
 from tests.support.corpus import each_of
+from tests.support.dlq.served_harness import Given, Ground, all_parts, given, ground_at, order, running
 
 pytestmark = pytest.mark.slow
 __all__ = ["given"]

@@ -16,6 +16,7 @@ import pytest
 from dlq.access import Access, AccessSettings, NoSuchToken, Tokens
 from dlq.http import PREFIX
 from surefoot.database.connection import Connection
+from tests.support.corpus import each_of
 from tests.support.dlq.http_harness import GENEROUS, Ground, assert_problem, ground_at
 from tests.support.dlq.token_issuer import (
     AUDIENCE,
@@ -27,7 +28,6 @@ from tests.support.dlq.token_issuer import (
     edwards_issuer,
     rsa_issuer,
 )
-from tests.support.corpus import each_of
 
 ME = f"{PREFIX}/jobs/00000000-0000-0000-0000-000000000000/pause"
 """Asked with a body that does not fit: 422 is an operator or more, 403 somebody else, 401 nobody."""

@@ -14,8 +14,8 @@ from dlq.audit import verify
 from dlq.http import PREFIX
 from dlq.settings import DlqSettings
 from surefoot.database.connection import Connection
-from tests.integration.dlq.http_ground import WHY, Ground, assert_problem, ground_at
 from tests.support.corpus import each_of
+from tests.support.dlq.http_harness import WHY, Ground, assert_problem, ground_at
 
 MIB = 1024 * 1024
 

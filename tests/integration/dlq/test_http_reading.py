@@ -7,8 +7,8 @@ import asyncpg
 import pytest
 
 from surefoot.database.embedded import EmbeddedPostgres
-from tests.integration.dlq.http_ground import WHY, Ground, assert_problem, ground_at
 from tests.support.corpus import each_of
+from tests.support.dlq.http_harness import WHY, Ground, assert_problem, ground_at
 
 SECRET = b'{"order_id": "1", "ship_to": {"name": "Ada Lovelace"}}'
 

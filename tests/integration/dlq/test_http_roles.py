@@ -14,8 +14,8 @@ from dlq.people import ROLES
 from dlq.settings import DlqSettings
 from schemas import catalogue
 from surefoot.errors import ConfigurationError
-from tests.integration.dlq.http_ground import PEOPLE, Ground, assert_problem, ground_at
 from tests.support.corpus import each_of
+from tests.support.dlq.http_harness import PEOPLE, Ground, assert_problem, ground_at
 
 # As the contract with operators has it, written out by hand.
 CONTRACT = {

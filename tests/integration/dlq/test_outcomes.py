@@ -9,11 +9,12 @@ from surefoot.consumer.controls import Action
 from surefoot.events import new_event
 from surefoot.log.port import Record, StoredRecord, TopicPartition
 from surefoot.log.postgres import PostgresLog
-from tests.consuming import create_topics, publish_records, record_of
-from tests.integration.dlq.asking import asked, items, letters_in, say
-from tests.integration.dlq.serving import all_read, outcomes_running, quick
-from tests.integration.dlq.writing import letter_record, rows
+from tests.support.consumer.processes import create_topics, publish_records, record_of
 from tests.support.corpus import each_of
+from tests.support.dlq.letters import letter_record, rows
+from tests.support.dlq.outcomes import asked, items, letters_in, say
+from tests.support.dlq.service import all_read, outcomes_running, quick
+from tests.support.waiting import eventually
 from tests.unit.dlq.test_settling import TABLE
 
 

@@ -12,14 +12,14 @@ from surefoot.errors import DatabaseRefused
 from surefoot.log.port import Record, TopicPartition
 from surefoot.log.postgres import PostgresLog
 from surefoot.log.record_size import record_bytes
-from tests.bad_records import CASES
-from tests.consuming import consumer_running, publish_records
-from tests.events import ThingPaid
-from tests.integration.consumers.deciding import Mendable
-from tests.integration.consumers.effects import have_effect
-from tests.integration.dlq.serving import all_read, intake_running, quick
-from tests.integration.dlq.writing import count, letter_record, put, rows, there_are
+from tests.support.bad_records import CASES
+from tests.support.consumer.controls import Mendable
+from tests.support.consumer.effects import have_effect
+from tests.support.consumer.processes import consumer_running, publish_records
 from tests.support.corpus import each_of
+from tests.support.dlq.letters import count, letter_record, put, rows, there_are
+from tests.support.dlq.service import all_read, intake_running, quick
+from tests.support.event_types import ThingPaid
 
 LARGEST = 1 << 20
 JUNK = {

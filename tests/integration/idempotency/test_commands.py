@@ -14,9 +14,10 @@ from surefoot.cli import main
 from surefoot.idempotency.fingerprint import key_hash
 from surefoot.idempotency.store import Store
 from surefoot.idempotency.values import Answer, Asked, Effect, Note
-from tests.integration.consumers.commanding import Done, assert_says, surefoot
-from tests.integration.idempotency.storing import CREATED, DECLINED, asked, begun, end_lease, kept
-from tests.waiting import eventually
+from tests.support.command_line import assert_says, surefoot
+from tests.support.idempotency.store_requests import CREATED, DECLINED, asked, begun, end_lease, kept
+from tests.support.processes import Done
+from tests.support.waiting import eventually
 
 pytestmark = pytest.mark.slow
 

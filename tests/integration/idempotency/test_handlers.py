@@ -178,7 +178,8 @@ async def test_a_phase_that_is_still_under_way_when_the_handler_answers_is_not_h
 async def test_an_outside_route_that_begins_nothing_is_stored_in_one_go(
     store: Store, connection: asyncpg.Connection
 ) -> None:
-    app, runs, states = app_around(store), [0], []
+    app, runs = app_around(store), [0]
+    states: list[tuple[object, ...]] = []
 
     @app.post("/")
     @idempotent(effect="outside")

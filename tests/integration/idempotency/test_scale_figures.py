@@ -9,7 +9,7 @@ import pytest
 
 from surefoot.idempotency.store import FirstPhase, Store
 from surefoot.idempotency.values import Answer, Asked, Effect, Note, StoredRequest
-from tests.integration.idempotency.storing import begun
+from tests.support.idempotency.store_requests import begun
 
 pytestmark = pytest.mark.slow
 

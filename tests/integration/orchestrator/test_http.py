@@ -9,8 +9,8 @@ import pytest
 
 from orchestrator.http import api
 from surefoot.database.embedded import EmbeddedPostgres
-from tests.integration.orchestrator.saga_ground import Ground, ground_at
 from tests.support.corpus import each_of
+from tests.support.saga.stored_sagas import Ground, ground_at
 
 NOBODY = "00000000-0000-0000-0000-000000000000"
 

@@ -23,6 +23,7 @@ from surefoot.events import EventData
 from surefoot.testing.consumer_kit import ConsumerKit
 from tests.integration.services.test_orders import create
 from tests.support.corpus import each_of
+from tests.support.services.goods import HOME, flows, goods, published
 
 pytestmark = pytest.mark.slow  # many of them, each with a database of its own
 

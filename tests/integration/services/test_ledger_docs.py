@@ -12,8 +12,8 @@ from services.checks.ledger import Violation
 from services.ledger import Done
 from services.ledger.metrics import REFUSED
 from services.ledger.outcome import Reason
-from tests.integration.services.ledger_ground import eur, ledger_on
 from tests.support.corpus import each_of
+from tests.support.services.ledger_harness import eur, ledger_on
 
 DOCS = Path(__file__).parents[3] / "docs"
 PAGE = (DOCS / "ledger.md").read_text()

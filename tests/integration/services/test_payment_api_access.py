@@ -17,6 +17,7 @@ from services.payment.settings import PaymentSettings
 from services.payment.webhook_settings import WebhookSettings
 from services.tables import create_tables
 from surefoot.idempotency import Store
+from tests.support.corpus import each_of
 from tests.support.services.payment_api_harness import (
     ACCESS,
     ACME_KEY,
@@ -26,8 +27,7 @@ from tests.support.services.payment_api_harness import (
     new_key,
     settings,
 )
-from tests.integration.services.webhook_ground import SECRET, event, signed
-from tests.support.corpus import each_of
+from tests.support.services.webhook_harness import SECRET, event, signed
 
 NOBODY = "http://127.0.0.1:9"
 JSON = {"Content-Type": "application/json"}

@@ -12,6 +12,7 @@ from pydantic import SecretStr
 from services.payment.webhook_settings import WebhookSettings
 from services.payment.webhooks import PATH, webhook_router
 from surefoot.errors import ConfigurationError
+from tests.support.corpus import each_of
 from tests.support.services.webhook_harness import (
     AT,
     NEXT_SECRET,
@@ -21,7 +22,6 @@ from tests.support.services.webhook_harness import (
     signed,
     webhook_ground,
 )
-from tests.support.corpus import each_of
 
 
 @pytest.fixture

@@ -14,8 +14,8 @@ from services.payment.payment_events_book import Outcome
 from services.payment.tables import payment_events
 from services.payment.webhook_settings import WebhookSettings
 from surefoot.webhooks import Reason
-from tests.integration.services.webhook_ground import SECRET, webhook_ground
 from tests.support.corpus import each_of
+from tests.support.services.webhook_harness import SECRET, webhook_ground
 
 PAGE = (Path(__file__).parents[3] / "docs" / "webhooks.md").read_text()
 OTHER_REASONS = ("does_not_fit", "cut_off", "too_large", "failed")
