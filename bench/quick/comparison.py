@@ -1,0 +1,97 @@
+"""Both trees side by side: every path of each in a process of its own, measured in turns."""
+
+import asyncio
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AsyncExitStack
+from dataclasses import dataclass, field
+from pathlib import Path as Folder
+
+from bench.quick.ground import Place, Usage, create_database, place
+from bench.quick.paths import Path
+from bench.quick.process import run, start
+from bench.quick.trees import Side, Tree
+from bench.quick.verdict import Cost, Round
+from surefoot.database.embedded import EmbeddedPostgres
+
+WARM_ROUNDS = 2
+"""Connections, prepared statements, caches, and the statistics of the database."""
+TURNS: tuple[tuple[Side, ...], ...] = (("base", "tree", "tree", "base"), ("tree", "base", "base", "tree"))
+"""Of a round: what gets slower or faster steadily meanwhile hits both alike."""
+Say = Callable[[str], None]
+
+
+@dataclass(slots=True)
+class Measured:
+    """What was found of one path."""
+
+    rounds: list[Round] = field(default_factory=list)
+    statements: dict[Side, Counter[str]] = field(default_factory=lambda: {"base": Counter(), "tree": Counter()})
+    units: int = 0
+    """In each tree, in all rounds."""
+
+
+async def compare(
+    postgres: EmbeddedPostgres, trees: Sequence[Tree], paths: Sequence[Path], folder: Folder, rounds: int, say: Say
+) -> dict[str, Measured]:
+    async with AsyncExitStack() as opened:
+        say("preparing the databases")
+        await asyncio.gather(*(_template(postgres, tree, folder) for tree in trees))
+        places: dict[str, dict[Side, Place]] = {path.name: {} for path in paths}
+        for tree in trees:
+            for path in paths:
+                name = f"quick_{tree.side}_{path.name.replace(' ', '_')}"
+                found = await opened.enter_async_context(place(postgres, name, _template_name(tree)))
+                places[path.name][tree.side] = found
+                await path.set_up(found)
+                command = [part.format(url=found.url, port=found.port) for part in path.command]
+                found.process = await start(tree, path.name, command, folder)
+        found_of = {path.name: Measured() for path in paths}
+        for number in range(-WARM_ROUNDS, rounds):
+            for path in paths:
+                say(f"round {number + 1} of {rounds}: {path.name}" if number >= 0 else f"warming up: {path.name}")
+                used = await _round(path, places[path.name], TURNS[number % 2])
+                if number >= 0:
+                    _add(found_of[path.name], used, path.units * TURNS[0].count("base"))
+                elif number == -1:
+                    for one in places[path.name].values():
+                        await one.connection.execute("ANALYZE")
+        return found_of
+
+
+async def _template(postgres: EmbeddedPostgres, tree: Tree, folder: Folder) -> None:
+    """A database as this tree wants it: its own tables, and the topics of the workload."""
+    url = await create_database(postgres, _template_name(tree))
+    await run(tree, "migrate", ["surefoot", "migrate", "--database", url], folder)
+    topics = ["surefoot", "topics", "create", "--catalogue", "workload:catalogue", "--database", url]
+    await run(tree, "topics", topics, folder)
+
+
+def _template_name(tree: Tree) -> str:
+    return f"quick_{tree.side}"
+
+
+async def _round(path: Path, places: Mapping[Side, Place], turns: Sequence[Side]) -> dict[Side, list[Usage]]:
+    used: dict[Side, list[Usage]] = {"base": [], "tree": []}
+    for side in turns:
+        where = places[side]
+        await path.prepare(where)
+        before = where.read()
+        await path.work(where)
+        used[side].append(where.used_since(before))
+    return used
+
+
+def _add(measured: Measured, used: Mapping[Side, Sequence[Usage]], units: int) -> None:
+    measured.rounds.append(Round(_cost(used["base"], units), _cost(used["tree"], units)))
+    measured.units += units
+    for side, usages in used.items():
+        for usage in usages:
+            measured.statements[side] += usage.statements
+
+
+def _cost(usages: Sequence[Usage], units: int) -> Cost:
+    return Cost(
+        sum(usage.processor_ns for usage in usages) / units / 1000,
+        sum(usage.statements.total() for usage in usages) / units,
+    )
