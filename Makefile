@@ -10,7 +10,7 @@ PYTEST := SUREFOOT_TEST_WATCH_PARENT=1 $(BIN)/python -m pytest -n $(WORKERS) --d
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo up test test-fast test-deep lint format bench bench-relay bench-consume bench-poison bench-saga bench-dlq bench-idempotency bench-startup soak kafka clean
+.PHONY: help install demo up test test-fast test-deep lint format bench bench-relay bench-consume bench-poison bench-saga bench-dlq bench-idempotency bench-startup bench-quick soak kafka clean
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  \033[1m%-17s\033[0m %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -73,6 +73,9 @@ bench-idempotency: $(READY) ## What idempotency adds to a request, beside the sa
 
 bench-startup: $(READY) ## The processor time that starting a command takes, beside typer alone
 	$(BIN)/python -m bench.startup
+
+bench-quick: $(READY) ## Is the working tree slower than another commit (BASE=ref)? Three minutes
+	@$(BIN)/python -m bench.quick $(if $(BASE),--base $(BASE)) $(if $(JSON),--json)
 
 soak: $(READY) ## The crash and order tests at full size, for a long while
 	SUREFOOT_SOAK=1 $(BIN)/python -m pytest tests/crash --timeout 3600

@@ -1,10 +1,14 @@
-"""`python -m bench.quick [--base REF] [--json]`: exit code 0 if no path is slower, 1 if one is, 2 if it is not known."""
+"""`python -m bench.quick [--base REF] [--json]`: is the working tree slower than another commit?
+
+Exit codes: 0 no path is slower, 1 one is, 2 it could not be measured, 130 interrupted.
+"""
 
 import asyncio
 import json
 import os
 import platform
 import signal
+import statistics
 import sys
 import time
 from collections.abc import Mapping
@@ -19,13 +23,14 @@ from rich.markup import escape
 from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
-from bench.quick.comparison import WARM_ROUNDS, Measured, Say, compare
+from bench.quick.comparison import Measured, Say, compare
 from bench.quick.ground import prepare_server, server
 from bench.quick.paths import paths
 from bench.quick.trees import REPOSITORY, Base, check_out, choose_base, commit_of_head, is_changed, tree
-from bench.quick.verdict import ALLOWED, Ratio, Verdict, judge
+from bench.quick.verdict import ALLOWED, judge
 
 RESULT = Folder(__file__).resolve().parent.parent / "results" / "quick.json"
+CORES = os.cpu_count() or 1
 EXIT_SLOWER, EXIT_UNKNOWN, EXIT_INTERRUPTED = 1, 2, 130
 SHOWN_STATEMENTS = 3
 console = Console(stderr=True, highlight=False, soft_wrap=True)
@@ -41,6 +46,10 @@ def main(
     try:
         chosen = choose_base(base or None)
         console.print(f"Comparing the working tree with {chosen.commit[:12]} ({chosen.why}).", markup=False)
+        if (load := os.getloadavg()[0]) > CORES:
+            console.print(
+                f"The machine is busy (load {load:.0f}, {CORES} cores): ranges get wide, and it takes longer."
+            )
         columns = (SpinnerColumn(), TimeElapsedColumn(), TextColumn("{task.description}"))
         with Progress(*columns, console=console, transient=True) as progress:
             task = progress.add_task("starting Postgres")
@@ -80,39 +89,53 @@ def _result(base: Base, found: Mapping[str, Measured], seconds: float) -> dict[s
         "slower": [name for name, verdict in verdicts.items() if verdict.is_slower],
         "allowed": ALLOWED,
         "paths": {
-            name: {**asdict(verdicts[name]), "rounds": [asdict(one) for one in measured.rounds]}
+            name: {
+                **asdict(verdicts[name]),
+                "visible_from": verdicts[name].visible_from,
+                "rounds": [asdict(one) for one in measured.rounds],
+            }
             for name, measured in found.items()
         },
         "seconds": round(seconds),
-        "about": {"python": platform.python_version(), "cores": os.cpu_count(), "warm_rounds": WARM_ROUNDS},
+        "about": {
+            "python": platform.python_version(),
+            "cores": CORES,
+            "load": round(os.getloadavg()[0], 1),
+        },
     }
 
 
 def _show(found: Mapping[str, Measured]) -> None:
     table = Table(box=None, pad_edge=False)
-    for heading in ("path", "processor time", "range", "statements", "range", "verdict"):
-        table.add_column(heading)
+    for heading in ("path", "µs", "ratio", "range", "notices", "statements", "ratio", "verdict"):
+        table.add_column(heading, no_wrap=True)
     verdicts = {name: judge(measured.rounds) for name, measured in found.items()}
     for name, verdict in verdicts.items():
-        word = f"[red]slower: {', '.join(verdict.reasons)}[/]" if verdict.is_slower else "[green]no slower[/]"
-        table.add_row(name, *_columns(verdict.processor), *_columns(verdict.statements), word)
+        processor, costs = verdict.processor, [one.tree for one in found[name].rounds]
+        table.add_row(
+            name,
+            f"{statistics.median(cost.processor_us for cost in costs):.1f}",
+            f"{processor.median:.3f}",
+            f"{processor.low:.3f} … {processor.high:.3f}",
+            f"from {verdict.visible_from:.0%}",
+            f"{statistics.median(cost.statements for cost in costs):.3f}",
+            f"{verdict.statements.median:.3f}",
+            "[red]slower[/]" if verdict.is_slower else "[green]no slower[/]",
+        )
     Console(highlight=False).print(table)
     for name, verdict in verdicts.items():
         if verdict.is_slower:
-            _explain(name, found[name])
+            console.print(f"The {name} path is slower: {' and '.join(verdict.reasons)}.")
+            _explain(found[name])
 
 
-def _columns(ratio: Ratio) -> tuple[str, str]:
-    return f"× {ratio.median:.3f}", f"{ratio.low:.3f} … {ratio.high:.3f}"
-
-
-def _explain(name: str, measured: Measured) -> None:
+def _explain(measured: Measured) -> None:
+    """Name the statements that there are more of."""
     more = measured.statements["tree"].copy()
     more.subtract(measured.statements["base"])
     for statement, count in more.most_common(SHOWN_STATEMENTS):
         if count * 100 > measured.statements["base"].total():
-            each = count / measured.units
-            console.print(f"{name}: {each:.3f} more per unit of [dim]{escape(statement)}[/]")
+            console.print(f"  {count / measured.units:.3f} more per unit: [dim]{escape(statement)}[/]")
 
 
 if __name__ == "__main__":

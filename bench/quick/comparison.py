@@ -1,6 +1,7 @@
 """Both trees side by side: every path of each in a process of its own, measured in turns."""
 
 import asyncio
+import time
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AsyncExitStack
@@ -16,8 +17,10 @@ from surefoot.database.embedded import EmbeddedPostgres
 
 WARM_ROUNDS = 2
 """Connections, prepared statements, caches, and the statistics of the database."""
+ROUND_S = 2.8
+"""A round takes turns for so long, on a slow machine once. This bounds the whole run, not the work that is done."""
 TURNS: tuple[tuple[Side, ...], ...] = (("base", "tree", "tree", "base"), ("tree", "base", "base", "tree"))
-"""Of a round: what gets slower or faster steadily meanwhile hits both alike."""
+"""In this order, what gets slower or faster steadily meanwhile hits both trees alike."""
 Say = Callable[[str], None]
 
 
@@ -50,9 +53,9 @@ async def compare(
         for number in range(-WARM_ROUNDS, rounds):
             for path in paths:
                 say(f"round {number + 1} of {rounds}: {path.name}" if number >= 0 else f"warming up: {path.name}")
-                used = await _round(path, places[path.name], TURNS[number % 2])
+                used = await _round(path, places[path.name], number, ROUND_S if number >= 0 else 0.0)
                 if number >= 0:
-                    _add(found_of[path.name], used, path.units * TURNS[0].count("base"))
+                    _add(found_of[path.name], used, path.units)
                 elif number == -1:
                     for one in places[path.name].values():
                         await one.connection.execute("ANALYZE")
@@ -71,20 +74,28 @@ def _template_name(tree: Tree) -> str:
     return f"quick_{tree.side}"
 
 
-async def _round(path: Path, places: Mapping[Side, Place], turns: Sequence[Side]) -> dict[Side, list[Usage]]:
+async def _round(path: Path, places: Mapping[Side, Place], number: int, seconds: float) -> dict[Side, list[Usage]]:
+    """Take turns until another time would take too long, and at least once."""
     used: dict[Side, list[Usage]] = {"base": [], "tree": []}
-    for side in turns:
-        where = places[side]
-        await path.prepare(where)
-        before = where.read()
-        await path.work(where)
-        used[side].append(where.used_since(before))
-    return used
+    ends = time.monotonic() + seconds
+    while True:
+        began = time.monotonic()
+        for side in TURNS[number % 2]:
+            where = places[side]
+            await path.prepare(where)
+            before = where.read()
+            await path.work(where)
+            used[side].append(where.used_since(before))
+        number += 1
+        now = time.monotonic()
+        if now + (now - began) > ends:
+            return used
 
 
 def _add(measured: Measured, used: Mapping[Side, Sequence[Usage]], units: int) -> None:
-    measured.rounds.append(Round(_cost(used["base"], units), _cost(used["tree"], units)))
-    measured.units += units
+    done = units * len(used["base"])
+    measured.rounds.append(Round(_cost(used["base"], done), _cost(used["tree"], done)))
+    measured.units += done
     for side, usages in used.items():
         for usage in usages:
             measured.statements[side] += usage.statements

@@ -1,7 +1,7 @@
 """The four paths that are measured: how each is fed, and when its work is done.
 
-`prepare` is not measured; `work` is, from the first feed until every effect is there. The bench writes to the outbox and
-the log itself, in one transaction each time, so that the measured process finds the same work in every round.
+`prepare` is not measured; `work` is, from the first feed until every effect is there. The bench itself writes to the
+outbox and the log, in one transaction each time, so that the measured process finds the same work in every round.
 """
 
 import asyncio
@@ -66,7 +66,7 @@ class Relay(Path):
 
 
 class Consumer(Path):
-    name, unit, units = "consumer", "event handled", 2000
+    name, unit, units = "consumer", "event handled", 1000
     command = ("surefoot", "consume", "workload:consumer", "--database", "{url}")
 
     def __init__(self) -> None:
@@ -86,7 +86,7 @@ class Sagas(Path):
     """The bench is the relay and the service: it takes the commands of all sagas, and answers them together."""
 
     name, unit = "saga step", "step of a saga"
-    running = 200
+    running = 100
     units = running * len(STEPS)
     command = ("surefoot", "orchestrate", "workload:saga", "--database", "{url}")
 
@@ -110,7 +110,7 @@ class Sagas(Path):
 
 
 class Requests(Path):
-    name, unit, units = "request", "idempotent request", 240
+    name, unit, units = "request", "idempotent request", 120
     command = ("request_app", "{url}", "{port}")
     at_once = 4
 
@@ -165,5 +165,3 @@ async def _line(place: Place) -> Line:
         except ConnectionRefusedError:
             await asyncio.sleep(0.1)
     raise CannotMeasure(f"The {place.process.name} does not serve after {PATIENCE_S:.0f} s.")
-
-
