@@ -17,7 +17,7 @@ from surefoot.database.embedded import EmbeddedPostgres
 
 WARM_ROUNDS = 2
 """Connections, prepared statements, caches, and the statistics of the database."""
-ROUND_S = 2.8
+ROUND_S = 3.2
 """A round takes turns for so long, on a slow machine once. This bounds the whole run, not the work that is done."""
 TURNS: tuple[tuple[Side, ...], ...] = (("base", "tree", "tree", "base"), ("tree", "base", "base", "tree"))
 """In this order, what gets slower or faster steadily meanwhile hits both trees alike."""

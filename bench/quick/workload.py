@@ -10,8 +10,8 @@ from surefoot.events import Catalogue, Event, EventData, Money
 from surefoot.saga import Saga
 
 catalogue = Catalogue(source="/bench/quick")
-orders = catalogue.topic("quick.orders", partitions=8)
-# One partition: all records of a feed are read together, so batches and statements are the same in every round.
+# One partition each: batches, and so statements, are the same in every round, and one more statement shows.
+orders = catalogue.topic("quick.orders", partitions=1)
 feed = catalogue.topic("quick.feed", partitions=1)
 sagas = catalogue.topic("quick.sagas", partitions=1)
 commands = catalogue.topic("quick.commands", partitions=1)
