@@ -21,7 +21,8 @@ import asyncpg
 from bench.quick.process import MeasuredProcess
 from bench.quick.trees import CannotMeasure
 from surefoot.database.embedded import EmbeddedPostgres
-from surefoot.log import EventLog, Publisher, open_log
+from surefoot.log import EventLog, Publisher
+from surefoot.log.opening import open_log
 
 USER = "measured"
 OPTIONS = {
