@@ -5,12 +5,14 @@ BIN    := $(VENV)/bin
 READY  := $(VENV)/.ready
 # How many processes run tests. Most tests wait more than they work, so there are more of them than cores.
 WORKERS ?= 4
-PYTEST := SUREFOOT_TEST_WATCH_PARENT=1 $(BIN)/python -m pytest -n $(WORKERS) --dist worksteal
+# For example: make test ARGS='-k relay'
+ARGS ?=
+PYTEST = SUREFOOT_TEST_WATCH_PARENT=1 $(BIN)/python -m pytest -n $(WORKERS) --dist worksteal $(ARGS)
 # Tests and demo start hundreds of processes, which would compile our own code anew each time.
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo up test test-fast test-deep lint format bench bench-relay bench-consume bench-poison bench-saga bench-dlq bench-idempotency bench-startup bench-quick soak kafka clean
+.PHONY: help install demo up test test-fast test-deep drills lint format bench bench-relay bench-consume bench-poison bench-saga bench-dlq bench-idempotency bench-startup bench-quick soak kafka clean
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  \033[1m%-17s\033[0m %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -39,6 +41,9 @@ test-fast: $(READY) ## The tests that need no broker and little time (under a mi
 
 test-deep: $(READY) ## What `make test` leaves out: removed protections, the other log, proofs, crowds
 	$(PYTEST) --target deep
+
+drills: $(READY) ## Long matrices (up to 90 minutes); writes bench/results/drills.json
+	$(PYTEST) --target drills --timeout 3600
 
 lint: $(READY) ## Style, types, and who may import whom
 	$(BIN)/ruff check .
@@ -78,7 +83,7 @@ bench-quick: $(READY) ## Is the working tree slower than another commit (BASE=re
 	@$(BIN)/python -m bench.quick $(if $(BASE),--base $(BASE)) $(if $(JSON),--json)
 
 soak: $(READY) ## The crash and order tests at full size, for a long while
-	SUREFOOT_SOAK=1 $(BIN)/python -m pytest tests/crash --timeout 3600
+	SUREFOOT_SOAK=1 SUREFOOT_TEST_WATCH_PARENT=1 $(BIN)/python -m pytest tests/crash --timeout 3600
 
 kafka: $(READY) ## A Kafka broker on this machine until Ctrl-C; prints its address
 	@$(BIN)/python -m surefoot.testing.kafka

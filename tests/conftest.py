@@ -28,6 +28,7 @@ pytest_plugins = [
     "tests.support.accounting",
     "tests.support.run_guard",
     "tests.support.shared_broker",
+    "tests.support.drills",
 ]
 
 

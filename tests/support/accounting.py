@@ -52,20 +52,17 @@ class Accountant:
         self.is_complete = False
         """Not interrupted, not ended at the first failure, and not a mere list of tests."""
 
-    @pytest.hookimpl(tryfirst=True)
-    def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> None:
-        repeated = [name for name, times in Counter(item.nodeid for item in items).items() if times > 1]
+    def pytest_collection_finish(self, session: pytest.Session) -> None:
+        repeated = [name for name, times in Counter(item.nodeid for item in session.items).items() if times > 1]
         if repeated:
             raise pytest.UsageError(
                 f"{len(repeated)} node ids stand for several tests, of which only one would run: {repeated[0]}. "
                 "Give each test an id of its own."
             )
+        self.books.collected |= {item.nodeid for item in session.items}
 
     def pytest_deselected(self, items: list[pytest.Item]) -> None:
         self.books.deselected += len(items)
-
-    def pytest_collection_finish(self, session: pytest.Session) -> None:
-        self.books.collected |= {item.nodeid for item in session.items}
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         if report.skipped:

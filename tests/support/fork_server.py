@@ -10,6 +10,7 @@ ends its children and itself.
 """
 
 import asyncio
+import contextlib
 import gc
 import importlib
 import io
@@ -152,11 +153,12 @@ def _become(request: Request, streams: list[int]) -> NoReturn:
         sys.argv = [request.module, *request.arguments]
         code = _exit_code(request.module)
         threading._shutdown()  # type: ignore[attr-defined]  # what the interpreter does at its end
-        sys.stdout.flush()
     except BaseException:
         traceback.print_exc()
     finally:
-        sys.stderr.flush()
+        for stream in (sys.stdout, sys.stderr):
+            with contextlib.suppress(OSError):  # the other end of a pipe is closed
+                stream.flush()
         os._exit(code)
 
 

@@ -4,6 +4,7 @@
 """
 
 import asyncio
+import atexit
 import contextlib
 import json
 import os
@@ -61,6 +62,7 @@ class ForkServer:
         self._codes: dict[int, int] = {}
         self._unread = b""
         self._lock = threading.Lock()  # some tests run several commands in threads
+        atexit.register(self._end)
 
     def start(self, request: Request, streams: Sequence[int]) -> int:
         """Fork a child with these streams as its standard input, output and error; its process id."""
@@ -85,6 +87,10 @@ class ForkServer:
                 while True:
                     self._read()
             return self._codes.get(pid)
+
+    def _end(self) -> None:
+        self._socket.close()
+        self._process.wait()
 
     def _read(self) -> int | None:
         """Take what the server has said. The id of the child that was started, if that was among it."""
