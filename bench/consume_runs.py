@@ -18,6 +18,7 @@ from typing import NamedTuple
 from bench.consume_tables import HOT_ROWS, STOCK
 from bench.ground import Ground
 from surefoot.errors import SurefootError
+from surefoot.process_guard import create_guarded_process
 
 HERE = Path(__file__).parent.parent
 LOOK_S = 0.05
@@ -76,7 +77,7 @@ class Working:
 @asynccontextmanager
 async def working(where: Ground, run: Run, log: Path) -> AsyncIterator[Working]:
     with log.open("ab") as output:
-        process = await asyncio.create_subprocess_exec(
+        process = await create_guarded_process(
             *[sys.executable, "-m", "surefoot", "consume", f"bench.consume_handlers:{run.name}"],
             *["--kafka", where.kafka, "--database", where.url],
             cwd=HERE,
@@ -105,7 +106,7 @@ async def ours(where: Ground, run: Run, log: Path) -> Pace:
 
 async def baseline(where: Ground, run: Run, log: Path) -> Pace:
     with log.open("ab") as output:
-        process = await asyncio.create_subprocess_exec(
+        process = await create_guarded_process(
             *[sys.executable, "-m", "bench.consume_baselines", run.name],
             *["--kafka", where.kafka, "--database", where.url, "--topic", run.topic, "--name", run.consumer],
             *["--warm", str(run.warm), "--events", str(run.events)],

@@ -22,6 +22,7 @@ from surefoot.log.kafka import KafkaLog
 from surefoot.log.kafka_settings import KafkaSettings
 from surefoot.log.port import TopicSpec
 from surefoot.outbox.entry import Entry, entry_of
+from surefoot.process_guard import create_guarded_process
 from surefoot.testing.kafka import find_kafka
 
 PARTITIONS = 8
@@ -133,7 +134,7 @@ async def ground(postgres: EmbeddedPostgres, kafka: str, name: str) -> AsyncIter
 async def relay(where: Ground, log: Path) -> AsyncIterator[int]:
     """The real relay, in a process of its own, ready to work; its process id."""
     with log.open("ab") as output:
-        process = await asyncio.create_subprocess_exec(
+        process = await create_guarded_process(
             sys.executable,
             "-m",
             "surefoot",

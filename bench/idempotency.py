@@ -29,6 +29,7 @@ from surefoot.database.connection import connect
 from surefoot.database.embedded import EmbeddedPostgres
 from surefoot.database.migrate import migrate
 from surefoot.errors import SurefootError
+from surefoot.process_guard import create_guarded_process
 
 RESULTS = Path(__file__).parent / "results"
 BODY = json.dumps({"item": "a chair of oak, oiled", "amount": 12_900}).encode()
@@ -143,7 +144,7 @@ def _key() -> str:
 async def _child(*arguments: str) -> AsyncIterator[int]:
     """The port it serves at."""
     command = [sys.executable, "-m", "bench.idempotency_app", *arguments]
-    child = await asyncio.create_subprocess_exec(*command, stdout=asyncio.subprocess.PIPE)
+    child = await create_guarded_process(*command, stdout=asyncio.subprocess.PIPE)
     try:
         assert child.stdout is not None
         said = await child.stdout.readline()

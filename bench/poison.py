@@ -39,6 +39,7 @@ from surefoot.log.kafka import KafkaLog
 from surefoot.log.kafka_settings import KafkaSettings
 from surefoot.log.port import Acknowledged, Publisher, TopicSpec
 from surefoot.outbox.entry import Entry, entry_of
+from surefoot.process_guard import create_guarded_process
 
 RESULTS = Path(__file__).parent / "results"
 GOALS: dict[str, tuple[str, float]] = {"ratio_poison": ("≤", 2)}
@@ -229,7 +230,7 @@ async def _stand(where: Ground, topic: str, log: Path) -> AsyncIterator[Stand]:
     spec = await publisher.topic(topic)
     assert spec is not None, "it was made a moment ago"
     with log.open("ab") as output:
-        process = await asyncio.create_subprocess_exec(
+        process = await create_guarded_process(
             *[sys.executable, "-m", "surefoot", "consume", "bench.poison:consumer"],
             *["--kafka", where.kafka, "--database", where.url],
             cwd=HERE,

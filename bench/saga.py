@@ -27,6 +27,7 @@ from bench.ground import servers
 from bench.saga_ground import Shop, open_for_business, shop
 from surefoot.database.embedded import EmbeddedPostgres
 from surefoot.errors import SurefootError
+from surefoot.process_guard import create_guarded_process
 
 RESULTS = Path(__file__).parent / "results"
 GOALS: dict[str, tuple[str, float]] = {
@@ -153,7 +154,7 @@ def _each(before: Mapping[str, float], after: Mapping[str, float], sagas: int) -
 async def _floor(where: Shop, size: Size) -> float:
     first, _ = await where.new_orders(size.floor + 1000)
     command = [sys.executable, "-m", "bench.saga_floor", where.url, str(first), str(size.floor)]
-    process = await asyncio.create_subprocess_exec(*command, stdout=asyncio.subprocess.PIPE)
+    process = await create_guarded_process(*command, stdout=asyncio.subprocess.PIPE)
     printed, _ = await process.communicate()
     if process.returncode:
         raise SurefootError("The floor ended with an error: the bench says nothing without it.")

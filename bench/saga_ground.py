@@ -21,6 +21,7 @@ from surefoot.errors import SurefootError
 from surefoot.events import new_event
 from surefoot.log.port import TopicSpec
 from surefoot.outbox.entry import entry_of
+from surefoot.process_guard import create_guarded_process
 
 HERE = Path(__file__).parent.parent
 LOOK_S = 0.5
@@ -172,7 +173,7 @@ async def open_for_business(where: Shop, *, profiles: Path | None = None) -> Asy
 
 async def _start(command: Sequence[str], log: Path) -> asyncio.subprocess.Process:
     with log.open("ab") as output:
-        return await asyncio.create_subprocess_exec(
+        return await create_guarded_process(
             sys.executable,
             "-m",
             *command,

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from bench.quick.trees import CannotMeasure, Tree
+from surefoot.process_guard import create_guarded_process
 
 RUNNER = Path(__file__).with_name("measured.py")
 ANSWER_S = 20.0
@@ -80,15 +81,13 @@ async def start(tree: Tree, name: str, command: Sequence[str], folder: Path) -> 
     log = folder / f"{tree.side}-{name}.log"
     inherited = {k: v for k, v in os.environ.items() if not k.startswith("SUREFOOT_") and k != "PYTHONPATH"}
     with its, log.open("ab") as output:
-        process = await asyncio.create_subprocess_exec(
+        process = await create_guarded_process(
             *[sys.executable, "-P", str(RUNNER), str(tree.root), str(tree.metadata), str(its.fileno()), *command],
             cwd=tree.metadata,  # some folder that has no modules: commands put it on the import path
             env={**inherited, **SETTINGS},
             pass_fds=[its.fileno()],
-            stdin=asyncio.subprocess.DEVNULL,
             stdout=output,
             stderr=output,
-            start_new_session=True,  # on Ctrl-C the bench ends it, in its own time
         )
     return MeasuredProcess(f"{name} of the {tree.side}", process, ours, log)
 

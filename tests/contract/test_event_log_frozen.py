@@ -3,10 +3,9 @@
 import asyncio
 import os
 import signal
-import sys
-from asyncio.subprocess import PIPE, Process
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from subprocess import PIPE
 
 import pytest
 
@@ -14,14 +13,12 @@ from surefoot.log.port import EventLog, TopicPartition
 from tests.support.event_log.adapters import Adapter
 from tests.support.event_log.frozen_member import LOST, OWNS_ALL, STORED
 from tests.support.event_log.members import member, shares
+from tests.support.processes import AsyncChild, start_async
 
 
 @asynccontextmanager
-async def owner_of_all(adapter: Adapter, group: str, topic: str) -> AsyncIterator[Process]:
-    module = "tests.support.event_log.frozen_member"
-    process = await asyncio.create_subprocess_exec(
-        sys.executable, "-m", module, *adapter, group, topic, stdin=PIPE, stdout=PIPE
-    )
+async def owner_of_all(adapter: Adapter, group: str, topic: str) -> AsyncIterator[AsyncChild]:
+    process = await start_async(["tests.support.event_log.frozen_member", *adapter, group, topic], stdout=PIPE)
     try:
         assert await said(process) == OWNS_ALL
         yield process
@@ -31,16 +28,14 @@ async def owner_of_all(adapter: Adapter, group: str, topic: str) -> AsyncIterato
             await process.wait()
 
 
-async def said(process: Process) -> str:
+async def said(process: AsyncChild) -> str:
     assert process.stdout is not None
     async with asyncio.timeout(30):
         return (await process.stdout.readline()).decode().strip()
 
 
-async def told_to_commit(process: Process) -> str:
-    assert process.stdin is not None
-    process.stdin.write(b"\n")
-    await process.stdin.drain()
+async def told_to_commit(process: AsyncChild) -> str:
+    process.send_signal(signal.SIGUSR1)
     return await said(process)
 
 

@@ -10,8 +10,6 @@ import asyncio
 import os
 import re
 import shlex
-import subprocess
-import sys
 from pathlib import Path
 from typing import NamedTuple
 
@@ -37,6 +35,8 @@ from surefoot.idempotency.values import Answer, Asked
 from surefoot.log.kafka_settings import KafkaSettings
 from surefoot.log.log_settings import LogSettings
 from surefoot.log.postgres import PostgresLog
+from tests.support import processes
+from tests.support.processes import Done
 from tests.support.relay.processes import relay_running
 from tests.support.saga.stored_sagas import place_examples
 from tests.support.waiting import eventually
@@ -103,19 +103,11 @@ def is_runnable(arguments: list[str]) -> bool:
     return not (UNTIL_STOPPED & set(arguments[:2]) or "--kafka" in arguments or follows or needs_a_service)
 
 
-def run(arguments: list[str], *, cwd: Path, url: str) -> subprocess.CompletedProcess[str]:
+def run(arguments: list[str], *, cwd: Path, url: str) -> Done:
     environment = {**os.environ, "SUREFOOT_DATABASE": url, "PYTHONPATH": str(cwd), "PYTHONWARNINGS": "error"}
     environment.pop("SUREFOOT_KAFKA", None)
     given = [word.replace(EXAMPLE_URL, url) for word in arguments]
-    return subprocess.run(
-        [sys.executable, "-m", *given],
-        cwd=cwd,
-        env=environment,
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
-    )
+    return processes.run(given, directory=cwd, environment=environment)
 
 
 @pytest.fixture
@@ -205,15 +197,15 @@ def test_a_command_that_does_not_exist_would_be_noticed(line: str) -> None:
 def test_every_command_in_the_documents_works(line: str, busy_database_url: str, shop: Path) -> None:
     arguments = shlex.split(line)[1:]
     done = run(["surefoot", *arguments], cwd=shop, url=busy_database_url)
-    assert "Traceback" not in done.stderr
-    assert done.returncode in ({0, 1} if FINDS_PROBLEMS & set(arguments) else {0}), done.stdout + done.stderr
+    assert "Traceback" not in done.err
+    assert done.code in ({0, 1} if FINDS_PROBLEMS & set(arguments) else {0}), done.out + done.err
 
 
 async def test_the_first_page_works_from_top_to_bottom(empty_database_url: str, tmp_path: Path) -> None:
     """Every block in the order of the page: commands run, programs run, and the events they commit arrive."""
     log = PostgresLog(empty_database_url)
     migrated = await asyncio.to_thread(run, ["surefoot", "migrate"], cwd=tmp_path, url=empty_database_url)
-    assert migrated.returncode == 0, migrated.stderr
+    assert migrated.code == 0, migrated.err
     modules: list[str] = []
     printed = ""
     async with relay_running(empty_database_url, log):
@@ -227,7 +219,7 @@ async def test_the_first_page_works_from_top_to_bottom(empty_database_url: str, 
             nonlocal printed
             tail = ["surefoot", "tail", "shop.orders", "--from-start", "--no-follow"]
             done = await asyncio.to_thread(run, tail, cwd=tmp_path, url=empty_database_url)
-            printed = done.stdout
+            printed = done.out
             keys = [line.split()[2] for line in printed.splitlines()]
             return sorted(keys) == ["order-1", "order-3", "order-5", "order-6"]
 
@@ -242,7 +234,7 @@ async def test_the_consumer_page_works_from_top_to_bottom(empty_database_url: st
     url = empty_database_url
     log = PostgresLog(url)
     migrated = await asyncio.to_thread(run, ["surefoot", "migrate"], cwd=tmp_path, url=url)
-    assert migrated.returncode == 0, migrated.stderr
+    assert migrated.code == 0, migrated.err
     printed: list[str] = []
     async with relay_running(url, log):
         for page in (FIRST_PAGE, CONSUMER_PAGE):
@@ -277,8 +269,8 @@ async def _follow(block: Block, directory: Path, url: str) -> str:
             done = await asyncio.to_thread(run, ["surefoot", *arguments], cwd=directory, url=url)
         else:
             continue
-        assert done.returncode == 0, f"{shlex.join(line)}\n{done.stdout}{done.stderr}"
-        printed += done.stdout + done.stderr
+        assert done.code == 0, f"{shlex.join(line)}\n{done.out}{done.err}"
+        printed += done.out + done.err
     return printed
 
 

@@ -16,6 +16,7 @@ import pytest
 from schemas import catalogue
 from surefoot.commands.topics import declared
 from surefoot.log.postgres import PostgresLog
+from surefoot.process_guard import guarded_popen
 
 ROOT = Path(__file__).parents[2]
 HTTP = {"fastapi", "starlette", "uvicorn", "httpx"}
@@ -92,7 +93,7 @@ def test_a_process_on_the_postgres_log_loads_neither_kafka_nor_http_nor_alembic(
     command: list[str], needless: set[str], database_url: str
 ) -> None:
     asyncio.run(_create_topics(database_url))
-    process = subprocess.Popen(
+    process = guarded_popen(
         [sys.executable, "-c", SAY_MODULES + RUN, *command, "--database", database_url],
         cwd=ROOT,
         env=_clean_environment(),

@@ -16,7 +16,9 @@ import httpx
 import psycopg
 import pytest
 
+from surefoot.process_guard import guarded_popen
 from tests.support.postgres_servers import open_directory
+from tests.support.waiting import wait_until
 
 pytestmark = pytest.mark.slow
 
@@ -46,7 +48,7 @@ class Up:
 
     def start(self) -> subprocess.Popen[str]:
         ports = [f"{option}={port}" for option, port in self.ports.items()]
-        self.process = subprocess.Popen(
+        self.process = guarded_popen(
             [sys.executable, "-m", "surefoot", "up", "--directory", str(self.directory), *ports],
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
@@ -130,7 +132,7 @@ def test_up_runs_until_interrupted_and_keeps_its_data(up: Up) -> None:
         assert code == 0, rest
         assert "Traceback" not in rest
         assert "The data is kept" in rest
-        assert up.left() == {}
+        wait_until(lambda: not up.left(), what="nothing of it runs")
         with pytest.raises(psycopg.OperationalError):
             psycopg.connect(url)
     assert kept == (2,)
@@ -194,7 +196,7 @@ def test_a_port_that_is_taken_is_told_before_anything_is_started(up: Up, option:
     (sentence,) = said.splitlines()
     assert f"127.0.0.1:{port}: " in sentence
     assert sentence.endswith(f"Choose another port with {option}.")
-    assert up.left() == {}
+    wait_until(lambda: not up.left(), what="nothing of it runs")
     assert not up.directory.exists()
 
 
@@ -217,7 +219,7 @@ def test_a_port_that_is_lost_to_another_ends_it_with_a_sentence(up: Up) -> None:
     assert "Traceback" not in said
     assert "doors ended with code -9" in said
     assert said.splitlines()[-1].endswith("Choose another port with --port."), said
-    assert up.left() == {}
+    wait_until(lambda: not up.left(), what="nothing of it runs")
 
 
 def taken_at_once(port: int) -> socket.socket:
@@ -236,4 +238,4 @@ def test_when_one_process_cannot_be_started_the_others_are_stopped(up: Up) -> No
     assert code == 2, said
     assert "Traceback" not in said
     assert said.splitlines()[-1].startswith("sagas cannot be started, or its log ")
-    assert up.left() == {}
+    wait_until(lambda: not up.left(), what="nothing of it runs")

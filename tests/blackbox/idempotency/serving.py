@@ -7,6 +7,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
+from surefoot.process_guard import guarded_popen
+
 READY = "listening at "
 START_TIMEOUT_S = 60
 STOP_TIMEOUT_S = 10
@@ -16,9 +18,8 @@ STOP_TIMEOUT_S = 10
 def served(command: Sequence[str], log: Path, environment: Mapping[str, str] | None = None) -> Iterator[str]:
     """The address of a server that says "listening at http://…" on a line of its own."""
     with log.open("wb") as errors:
-        process = subprocess.Popen(
+        process = guarded_popen(
             command,
-            stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=errors,
             env={**os.environ, **(environment or {})},

@@ -22,6 +22,7 @@ from surefoot.idempotency.problems import REPLAYED, ProblemName
 from surefoot.idempotency.route import Route
 from surefoot.idempotency.settings import IdempotencySettings
 from surefoot.idempotency.storing import UNSTORED_STATUSES
+from surefoot.process_guard import create_guarded_process
 from tests.support.curl import curls
 from tests.support.services.provider_process import provider_running
 from tests.support.waiting import eventually
@@ -63,7 +64,7 @@ async def served(words: list[str], directory: Path, environment: Mapping[str, st
     program, app, flag, _ = words
     assert (program, flag) == ("uvicorn", "--port")
     with (directory / "till.log").open("wb") as log:
-        process = await asyncio.create_subprocess_exec(
+        process = await create_guarded_process(
             *(sys.executable, "-m", "uvicorn", app, flag, at.rpartition(":")[2]),
             cwd=directory,
             env=environment,
