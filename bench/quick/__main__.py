@@ -58,7 +58,10 @@ def main(
         console.print("Interrupted: nothing was measured.")
         sys.exit(EXIT_INTERRUPTED)
     except Exception as error:  # a traceback would end with exit code 1, which says "slower"
-        console.print(f"Not measured. {str(error) or type(error).__name__}", markup=False)
+        first: BaseException = error
+        while isinstance(first, BaseExceptionGroup):
+            first = first.exceptions[0]
+        console.print(f"Not measured. {str(first) or type(first).__name__}", markup=False)
         sys.exit(EXIT_UNKNOWN)
     result = _result(chosen, found, time.monotonic() - began)
     RESULT.write_text(json.dumps(result, indent=2) + "\n")

@@ -39,7 +39,9 @@ async def compare(
 ) -> dict[str, Measured]:
     async with AsyncExitStack() as opened:
         say("preparing the databases")
-        await asyncio.gather(*(_template(postgres, tree, folder) for tree in trees))
+        async with asyncio.TaskGroup() as group:
+            for tree in trees:
+                group.create_task(_template(postgres, tree, folder))
         places: dict[str, dict[Side, Place]] = {path.name: {} for path in paths}
         for tree in trees:
             for path in paths:

@@ -10,7 +10,7 @@ import uuid
 from abc import ABC, abstractmethod
 from typing import Any
 
-from bench.idempotency_client import Asked, Line
+from bench.idempotency_client import Asked, Line, rate
 from bench.quick.ground import PATIENCE_S, Place
 from bench.quick.trees import CannotMeasure
 from bench.quick.workload import STEPS, Act, Acted, OrderArrived, OrderPlaced, OrderRequested, feed, sagas
@@ -126,13 +126,8 @@ class Requests(Path):
 
     async def work(self, place: Place) -> None:
         body = json.dumps({"item": "a chair of oak, oiled", "amount": 12_900}).encode()
-        asked = iter([Asked("/purchases", uuid.uuid4().hex, body) for _ in range(self.units)])
-
-        async def keep_asking(line: Line) -> None:
-            for one in asked:
-                await line.ask(one)
-
-        await asyncio.gather(*(keep_asking(line) for line in self._lines[place.port]))
+        asked = [Asked("/purchases", uuid.uuid4().hex, body) for _ in range(self.units)]
+        await rate(self._lines[place.port], asked)
 
 
 def paths() -> tuple[Path, ...]:
