@@ -13,7 +13,7 @@ import sys
 import time
 from collections.abc import Mapping
 from dataclasses import asdict
-from pathlib import Path as Folder
+from pathlib import Path
 from typing import Annotated, Any
 
 import typer
@@ -29,7 +29,7 @@ from bench.quick.paths import paths
 from bench.quick.trees import REPOSITORY, Base, check_out, choose_base, commit_of_head, is_changed, tree
 from bench.quick.verdict import ALLOWED, judge
 
-RESULT = Folder(__file__).resolve().parent.parent / "results" / "quick.json"
+RESULT = Path(__file__).resolve().parent.parent / "results" / "quick.json"
 CORES = os.cpu_count() or 1
 EXIT_SLOWER, EXIT_UNKNOWN, EXIT_INTERRUPTED = 1, 2, 130
 SHOWN_STATEMENTS = 3

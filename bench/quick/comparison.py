@@ -6,19 +6,20 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, field
-from pathlib import Path as Folder
+from pathlib import Path
 
 from bench.quick.ground import Place, Usage, create_database, place
-from bench.quick.paths import Path
+from bench.quick.paths import MeasuredPath
 from bench.quick.process import run, start
 from bench.quick.trees import Side, Tree
 from bench.quick.verdict import Cost, Round
 from surefoot.database.embedded import EmbeddedPostgres
 
 WARM_ROUNDS = 2
-"""Connections, prepared statements, caches, and the statistics of the database."""
-ROUND_S = 3.2
-"""A round takes turns for so long, on a slow machine once. This bounds the whole run, not the work that is done."""
+RUN_S = 160.0
+"""For everything, with ten rounds. A quiet machine takes more turns in that time, and its ranges are narrower."""
+ROUND_S = 4.0
+"""For one path in one round, at most."""
 TURNS: tuple[tuple[Side, ...], ...] = (("base", "tree", "tree", "base"), ("tree", "base", "base", "tree"))
 """In this order, what gets slower or faster steadily meanwhile hits both trees alike."""
 Say = Callable[[str], None]
@@ -35,36 +36,30 @@ class Measured:
 
 
 async def compare(
-    postgres: EmbeddedPostgres, trees: Sequence[Tree], paths: Sequence[Path], folder: Folder, rounds: int, say: Say
+    postgres: EmbeddedPostgres, both: Sequence[Tree], paths: Sequence[MeasuredPath], folder: Path, rounds: int, say: Say
 ) -> dict[str, Measured]:
+    ends = time.monotonic() + RUN_S
+    measured = {path.name: Measured() for path in paths}
     async with AsyncExitStack() as opened:
         say("preparing the databases")
         async with asyncio.TaskGroup() as group:
-            for tree in trees:
+            for tree in both:
                 group.create_task(_template(postgres, tree, folder))
-        places: dict[str, dict[Side, Place]] = {path.name: {} for path in paths}
-        for tree in trees:
-            for path in paths:
-                name = f"quick_{tree.side}_{path.name.replace(' ', '_')}"
-                found = await opened.enter_async_context(place(postgres, name, _template_name(tree)))
-                places[path.name][tree.side] = found
-                await path.set_up(found)
-                command = [part.format(url=found.url, port=found.port) for part in path.command]
-                found.process = await start(tree, path.name, command, folder)
-        found_of = {path.name: Measured() for path in paths}
-        for number in range(-WARM_ROUNDS, rounds):
-            for path in paths:
-                say(f"round {number + 1} of {rounds}: {path.name}" if number >= 0 else f"warming up: {path.name}")
-                used = await _round(path, places[path.name], number, ROUND_S if number >= 0 else 0.0)
-                if number >= 0:
-                    _add(found_of[path.name], used, path.units)
-                elif number == -1:
-                    for one in places[path.name].values():
-                        await one.connection.execute("ANALYZE")
-        return found_of
+        places = {
+            path.name: {tree.side: await _open(opened, postgres, tree, path, folder) for tree in both} for path in paths
+        }
+        await _warm_up(paths, places, say)
+        for number in range(rounds):
+            for at, path in enumerate(paths):
+                say(f"round {number + 1} of {rounds}: {path.name}")
+                to_come = (rounds - number) * len(paths) - at
+                seconds = min(ROUND_S, (ends - time.monotonic()) / to_come)
+                used = await _round(path, places[path.name], number, seconds)
+                _add(measured[path.name], used, path.units)
+    return measured
 
 
-async def _template(postgres: EmbeddedPostgres, tree: Tree, folder: Folder) -> None:
+async def _template(postgres: EmbeddedPostgres, tree: Tree, folder: Path) -> None:
     """A database as this tree wants it: its own tables, and the topics of the workload."""
     url = await create_database(postgres, _template_name(tree))
     await run(tree, "migrate", ["surefoot", "migrate", "--database", url], folder)
@@ -76,7 +71,32 @@ def _template_name(tree: Tree) -> str:
     return f"quick_{tree.side}"
 
 
-async def _round(path: Path, places: Mapping[Side, Place], number: int, seconds: float) -> dict[Side, list[Usage]]:
+async def _open(
+    opened: AsyncExitStack, postgres: EmbeddedPostgres, tree: Tree, path: MeasuredPath, folder: Path
+) -> Place:
+    """A copy of the tree's database, with the process on it."""
+    name = f"quick_{tree.side}_{path.name.replace(' ', '_')}"
+    found = await opened.enter_async_context(place(postgres, name, _template_name(tree)))
+    await path.set_up(found)
+    command = [part.format(url=found.url, port=found.port) for part in path.command]
+    found.process = await start(tree, path.name, command, folder)
+    return found
+
+
+async def _warm_up(paths: Sequence[MeasuredPath], places: Mapping[str, Mapping[Side, Place]], say: Say) -> None:
+    """Connections, prepared statements and caches; and then the statistics of the database."""
+    for number in range(WARM_ROUNDS):
+        for path in paths:
+            say(f"warming up: {path.name}")
+            await _round(path, places[path.name], number, 0.0)
+    for where in places.values():
+        for one in where.values():
+            await one.connection.execute("ANALYZE")
+
+
+async def _round(
+    path: MeasuredPath, places: Mapping[Side, Place], number: int, seconds: float
+) -> dict[Side, list[Usage]]:
     """Take turns until another time would take too long, and at least once."""
     used: dict[Side, list[Usage]] = {"base": [], "tree": []}
     ends = time.monotonic() + seconds

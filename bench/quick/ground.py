@@ -18,7 +18,7 @@ from typing import Any
 
 import asyncpg
 
-from bench.quick.process import MeasuredProcess
+from bench.quick.process import MeasuredProcess, last_lines
 from bench.quick.trees import CannotMeasure
 from surefoot.database.embedded import EmbeddedPostgres
 from surefoot.log import EventLog, Publisher
@@ -83,7 +83,7 @@ class Place:
             if time.perf_counter() > deadline:
                 raise CannotMeasure(
                     f"The {self.process.name} has done {found:,} of {count:,} after {PATIENCE_S:.0f} s. "
-                    f"Its last lines:\n{_tail(self.process.log)}"
+                    f"Its last lines:\n{last_lines(self.process.log.read_text(errors='replace'))}"
                 )
             await asyncio.sleep(LOOK_S)
 
@@ -162,7 +162,3 @@ def _free_port() -> int:
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         return int(probe.getsockname()[1])
-
-
-def _tail(log: Path) -> str:
-    return "\n".join(log.read_text(errors="replace").splitlines()[-15:])

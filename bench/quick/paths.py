@@ -21,7 +21,7 @@ from surefoot.log import Acknowledged, Record, TopicPartition
 KEYS = 1000
 
 
-class Path(ABC):
+class MeasuredPath(ABC):
     name: str
     unit: str
     units: int
@@ -40,7 +40,7 @@ class Path(ABC):
     async def work(self, place: Place) -> None: ...
 
 
-class Relay(Path):
+class Relay(MeasuredPath):
     name, unit, units = "relay", "outbox row published", 4000
     command = ("surefoot", "relay", "--database", "{url}")
     _columns = "event_id, shard, key_hash, topic, event_type, key, body, headers"
@@ -65,7 +65,7 @@ class Relay(Path):
         await place.until("SELECT count(*) FROM surefoot.outbox_events WHERE status = 'PUBLISHED'", self.units)
 
 
-class Consumer(Path):
+class Consumer(MeasuredPath):
     name, unit, units = "consumer", "event handled", 1000
     command = ("surefoot", "consume", "workload:consumer", "--database", "{url}")
 
@@ -82,7 +82,7 @@ class Consumer(Path):
         await place.until("SELECT count(*) FROM surefoot.outbox_events", self.units)  # the handler publishes one each
 
 
-class Sagas(Path):
+class Sagas(MeasuredPath):
     """The bench is the relay and the service: it takes the commands of all sagas, and answers them together."""
 
     name, unit = "saga step", "step of a saga"
@@ -109,7 +109,7 @@ class Sagas(Path):
     _completed = "SELECT count(*) FROM surefoot.saga_instances WHERE status = 'COMPLETED'"
 
 
-class Requests(Path):
+class Requests(MeasuredPath):
     name, unit, units = "request", "idempotent request", 120
     command = ("request_app", "{url}", "{port}")
     at_once = 4
@@ -130,7 +130,7 @@ class Requests(Path):
         await rate(self._lines[place.port], asked)
 
 
-def paths() -> tuple[Path, ...]:
+def paths() -> tuple[MeasuredPath, ...]:
     return Relay(), Consumer(), Sagas(), Requests()
 
 

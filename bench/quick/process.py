@@ -110,5 +110,8 @@ def failed(name: str, log: Path) -> CannotMeasure:
             f"{name} needs the module {missing[-1]}, which is neither in that tree nor in the virtual environment. "
             "Install it there, or compare with a later commit."
         )
-    last = "\n".join(said.splitlines()[-SHOWN_LINES:])
-    return CannotMeasure(f"{name} ended by itself. Its last lines:\n{last}")
+    return CannotMeasure(f"{name} ended by itself. Its last lines:\n{last_lines(said)}")
+
+
+def last_lines(said: str) -> str:
+    return "\n".join(said.splitlines()[-SHOWN_LINES:])

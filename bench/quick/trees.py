@@ -41,7 +41,7 @@ def choose_base(wanted: str | None, repository: Path = REPOSITORY) -> Base:
         if found is None:
             raise CannotMeasure(f"There is no commit {wanted} here. Name another with BASE=, or fetch it first.")
         return Base(found, wanted)
-    head = _git(repository, "rev-parse", "HEAD").decode().strip()
+    head = commit_of_head(repository)
     changed = is_changed(repository)
     branch = _git(repository, "branch", "--show-current").decode().strip()
     if branch not in ("", "main") and _find(repository, "main"):
