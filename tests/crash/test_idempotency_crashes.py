@@ -4,28 +4,32 @@ provider, one entry in our books, and the same bytes for every retry.
 
 import asyncio
 import signal
-from collections.abc import Sequence
+import sys
+from collections.abc import AsyncIterator, Iterator, Sequence
+from pathlib import Path
 
 import pytest
 
+from surefoot.database.embedded import EmbeddedPostgres
 from tests.blackbox.idempotency.asking import Ask, ask
-from tests.support.idempotency.crash_harness import Ground, ServerProcess
+from tests.blackbox.idempotency.serving import served
+from tests.conftest import _database
+from tests.crash.idempotency_ground import QUICK, Ground, ServerProcess, laid
+from tests.relaying import as_environment
 
-pytest_plugins = ["tests.support.idempotency.crash_fixtures"]
 pytestmark = pytest.mark.slow
 
 POINTS = {
-    "before the claim": "before_claim={}",
     "claimed": "claimed={}",
     "phase committed": "phase_committed={}",
     "provider about to be called": "before_call={}",
     "answered, not stored": "called={}",
     "last phase committed": "phase_committed={}@2",
-    "stored, not sent": "stored={}",
-    "sent": "sent={}",
 }
-LOCAL_POINTS = {"before the claim": "before_claim={}", "stored, not sent": "stored={}", "sent": "sent={}"}
-CLAIMED = {name: point for name, point in POINTS.items() if name != "before the claim"}
+"""Where something is open in the database."""
+STORED = {"stored, not sent": "stored={}"}
+SENT = {"sent": "sent={}"}
+BEFORE = {"before the claim": "before_claim={}"}
 RETRIES = 5
 
 
@@ -37,24 +41,43 @@ def cases(points: dict[str, str]) -> pytest.MarkDecorator:
     return pytest.mark.parametrize("point", points.values(), ids=points.keys())
 
 
+@pytest.fixture(scope="module")
+def other(
+    postgres_server: EmbeddedPostgres, _template: str, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[tuple[str, ServerProcess]]:
+    """A database, and a server with a completer on it. The tests share them: they end other servers only."""
+    log = tmp_path_factory.mktemp("other") / "server.log"
+    with _database(postgres_server, template=_template) as url:
+        command = [sys.executable, "-m", "tests.crash.idempotency_app", "--database", url, "--completer"]
+        with served(command, log, as_environment("SUREFOOT_IDEMPOTENCY", QUICK)) as base_url:
+            yield url, ServerProcess(base_url)
+
+
+@pytest.fixture
+async def ground(other: tuple[str, ServerProcess], tmp_path: Path) -> AsyncIterator[Ground]:
+    url, server = other
+    async with laid(url, tmp_path, server) as ground:
+        yield ground
+
+
 # -- killed ----------------------------------------------------------------------------------------------------------
 
 
-@cases(POINTS)
+@cases(POINTS | STORED | SENT)
 async def test_a_process_is_killed_and_clients_try_again_at_once(point: str, ground: Ground) -> None:
     asked = ask("/charges", at_once=point.startswith("claimed"))
-    dying, other = await ground.start_two(armed(point, "kill"), {})
+    dying, other = await ground.start_beside(armed(point, "kill"))
     await ground.send(dying, asked)
     assert await dying.handle.ended() == -signal.SIGKILL
     await all_is_well(ground, other, asked)
 
 
-@cases(CLAIMED)
+@cases(POINTS)
 async def test_a_process_is_killed_and_nobody_tries_again_until_the_completer_is_done(
     point: str, ground: Ground
 ) -> None:
     asked = ask("/charges", at_once=point.startswith("claimed"))
-    dying, other = await ground.start_two(armed(point, "kill"), {})
+    dying, other = await ground.start_beside(armed(point, "kill"))
     await ground.send(dying, asked)
     assert await dying.handle.ended() == -signal.SIGKILL
     await ground.at_rest()
@@ -66,7 +89,7 @@ async def test_a_process_is_killed_and_nobody_tries_again_until_the_completer_is
 
 async def test_a_process_is_killed_while_the_provider_does_not_answer(ground: Ground) -> None:
     asked = ask("/charges", provider_ms=1_000)
-    dying, other = await ground.start_two({}, {})
+    dying, other = await ground.start_beside({})
     sending = asyncio.create_task(ground.send(dying, asked))
     await ground.called(asked)
     dying.handle.signal(signal.SIGKILL)
@@ -74,10 +97,9 @@ async def test_a_process_is_killed_while_the_provider_does_not_answer(ground: Gr
     await all_is_well(ground, other, asked)
 
 
-@cases(LOCAL_POINTS)
-async def test_a_process_is_killed_on_a_local_route(point: str, ground: Ground) -> None:
+async def test_a_process_is_killed_when_the_answer_of_a_local_route_is_stored(ground: Ground) -> None:
     asked = ask("/entries")
-    dying, other = await ground.start_two(armed(point, "kill"), {})
+    dying, other = await ground.start_beside(armed("stored={}", "kill"))
     await ground.send(dying, asked)
     assert await dying.handle.ended() == -signal.SIGKILL
     await all_is_well(ground, other, asked)
@@ -85,7 +107,7 @@ async def test_a_process_is_killed_on_a_local_route(point: str, ground: Ground) 
 
 async def test_a_process_is_killed_within_the_work_of_a_local_route(ground: Ground) -> None:
     asked = ask("/entries", work_ms=1_000)
-    dying, other = await ground.start_two({}, {})
+    dying, other = await ground.start_beside({})
     sending = asyncio.create_task(ground.send(dying, asked))
     await ground.called(asked)
     dying.handle.signal(signal.SIGKILL)
@@ -93,22 +115,23 @@ async def test_a_process_is_killed_within_the_work_of_a_local_route(ground: Grou
     await all_is_well(ground, other, asked)
 
 
-async def test_the_completer_is_killed_too_and_another_one_goes_on(ground: Ground) -> None:
+async def test_the_completer_is_killed_too_and_another_one_goes_on(database_url: str, tmp_path: Path) -> None:
     asked = ask("/charges")
-    dying, completer = await ground.start_two(armed("claimed={}", "kill"), armed("called={}", "kill"))
-    await ground.send(dying, asked)
-    assert await dying.handle.ended() == -signal.SIGKILL
-    assert await completer.handle.ended() == -signal.SIGKILL
-    await all_is_well(ground, await ground.start(completer=True), asked)
+    async with laid(database_url, tmp_path) as ground:
+        dying, completer = await ground.start_two(armed("claimed={}", "kill"), armed("called={}", "kill"))
+        await ground.send(dying, asked)
+        assert await dying.handle.ended() == -signal.SIGKILL
+        assert await completer.handle.ended() == -signal.SIGKILL
+        await all_is_well(ground, await ground.start(completer=True), asked)
 
 
 # -- frozen ----------------------------------------------------------------------------------------------------------
 
 
-@cases(POINTS)
+@cases(BEFORE | POINTS | STORED)
 async def test_a_process_is_frozen_past_its_lease_and_woken(point: str, ground: Ground) -> None:
     asked = ask("/charges", at_once=point.startswith("claimed"))
-    frozen, other = await ground.start_two(armed(point, "stop"), {})
+    frozen, other = await ground.start_beside(armed(point, "stop"))
     sending = asyncio.create_task(ground.send(frozen, asked))
     await frozen.handle.stopped()
     await all_is_well(ground, other, asked)
@@ -119,7 +142,7 @@ async def test_a_process_is_frozen_past_its_lease_and_woken(point: str, ground: 
 
 async def test_a_process_is_frozen_while_the_provider_does_not_answer(ground: Ground) -> None:
     asked = ask("/charges", provider_ms=700)
-    frozen, other = await ground.start_two({}, {})
+    frozen, other = await ground.start_beside({})
     sending = asyncio.create_task(ground.send(frozen, asked))
     await ground.called(asked)
     frozen.handle.signal(signal.SIGSTOP)
@@ -130,10 +153,9 @@ async def test_a_process_is_frozen_while_the_provider_does_not_answer(ground: Gr
     await all_is_well(ground, frozen, asked)
 
 
-@cases(LOCAL_POINTS)
-async def test_a_process_is_frozen_on_a_local_route_and_woken(point: str, ground: Ground) -> None:
+async def test_a_process_is_frozen_when_the_answer_of_a_local_route_is_stored(ground: Ground) -> None:
     asked = ask("/entries")
-    frozen, other = await ground.start_two(armed(point, "stop"), {})
+    frozen, other = await ground.start_beside(armed("stored={}", "stop"))
     sending = asyncio.create_task(ground.send(frozen, asked))
     await frozen.handle.stopped()
     await all_is_well(ground, other, asked)
@@ -146,7 +168,7 @@ async def test_a_process_is_frozen_within_its_transaction_and_others_get_the_key
     ground: Ground,
 ) -> None:
     asked = ask("/entries", work_ms=300)
-    frozen, other = await ground.start_two({}, {})
+    frozen, other = await ground.start_beside({})
     sending = asyncio.create_task(ground.send(frozen, asked))
     await ground.called(asked)
     frozen.handle.signal(signal.SIGSTOP)

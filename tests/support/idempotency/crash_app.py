@@ -29,10 +29,11 @@ from tests.support.idempotency.reference_app import app_settings
 PROVIDER = "CRASH_PROVIDER"
 """It charges once for each `key`, once for each `reference` (the id that we minted), or `always`."""
 SCHEMA = """
-CREATE SCHEMA crash;
-CREATE TABLE crash.calls (number bigint GENERATED ALWAYS AS IDENTITY, mark text NOT NULL);
-CREATE TABLE crash.charges (number bigint GENERATED ALWAYS AS IDENTITY, mark text NOT NULL, seen_as text NOT NULL);
-CREATE TABLE crash.entries (number bigint GENERATED ALWAYS AS IDENTITY, mark text NOT NULL);
+CREATE SCHEMA IF NOT EXISTS crash;
+CREATE TABLE IF NOT EXISTS crash.calls (number bigint GENERATED ALWAYS AS IDENTITY, mark text NOT NULL);
+CREATE TABLE IF NOT EXISTS crash.charges (number bigint GENERATED ALWAYS AS IDENTITY, mark text NOT NULL,
+    seen_as text NOT NULL);
+CREATE TABLE IF NOT EXISTS crash.entries (number bigint GENERATED ALWAYS AS IDENTITY, mark text NOT NULL);
 """
 CHARGE = """
 WITH found AS (SELECT number FROM crash.charges WHERE seen_as = $2),

@@ -20,16 +20,16 @@ from tests.support.idempotency.crash_app import PROVIDER, SCHEMA
 from tests.support.relay.processes import RelayProcess, as_environment, start_process
 from tests.support.waiting import eventually
 
-# Everything compressed: whoever is not heard of for a second loses its claim.
+# Everything compressed: a process that is not heard of for 0.6 s loses its claim.
 QUICK = {
-    "lease": timedelta(seconds=1),
-    "renew_every": timedelta(milliseconds=300),
-    "longest_lease": timedelta(seconds=3),
-    "grace": timedelta(milliseconds=200),
+    "lease": timedelta(milliseconds=600),
+    "renew_every": timedelta(milliseconds=200),
+    "longest_lease": timedelta(seconds=2),
+    "grace": timedelta(milliseconds=100),
     "complete_every": timedelta(milliseconds=100),
     "retry_first": timedelta(milliseconds=200),
     "retry_longest": timedelta(seconds=1),
-    "call_timeout": timedelta(seconds=2),
+    "call_timeout": timedelta(milliseconds=1_500),
     "wait_in_flight": timedelta(milliseconds=500),
 }
 REPLAY_HEADER = "X-Idempotency-Replayed"
@@ -39,6 +39,7 @@ STATES = """
     SELECT encode(k.key_hash, 'hex') AS key, k.state::text, c.key_hash IS NOT NULL AND c.closed_at IS NULL AS open
     FROM surefoot.idempotency_keys k LEFT JOIN surefoot.pending_calls c USING (key_hash)
 """
+EMPTY = "DELETE FROM surefoot.idempotency_keys; TRUNCATE crash.calls, crash.charges, crash.entries"
 EFFECTS = """
     SELECT mark, 'provider' AS where, number::text FROM crash.charges
     UNION ALL SELECT mark, 'ledger', number::text FROM crash.entries
@@ -47,8 +48,14 @@ EFFECTS = """
 
 @dataclass(frozen=True, slots=True)
 class ServerProcess:
-    handle: RelayProcess
     base_url: str
+    started: RelayProcess | None = None
+    """None: it is not this test's, which may not end it."""
+
+    @property
+    def handle(self) -> RelayProcess:
+        assert self.started is not None
+        return self.started
 
 
 @dataclass
@@ -56,6 +63,8 @@ class Ground:
     url: str
     connection: asyncpg.Connection
     directory: Path
+    other: ServerProcess | None = None
+    """A server that goes on with what is abandoned, if one runs already."""
     started: list[RelayProcess] = field(default_factory=list)
     sent: list[Sent] = field(default_factory=list)
     numbers: Iterator[int] = field(default_factory=count)
@@ -88,7 +97,12 @@ class Ground:
             lines = [line for line in log.read_text().splitlines() if line.startswith(READY)]
             return lines[0].removeprefix(READY) if lines else ""
 
-        return ServerProcess(handle, await eventually(address, what="the server listens", within_s=60))
+        return ServerProcess(await eventually(address, what="the server listens", within_s=60), handle)
+
+    async def start_beside(self, one: dict[str, str]) -> tuple[ServerProcess, ServerProcess]:
+        """One more, and the one that runs already."""
+        assert self.other is not None
+        return await self.start(**one), self.other  # type: ignore[arg-type]
 
     async def start_two(self, one: dict[str, str], other: dict[str, str]) -> tuple[ServerProcess, ServerProcess]:
         """At once; the second one goes on with what is abandoned."""
@@ -147,7 +161,7 @@ class Ground:
 
     async def is_abandoned(self) -> None:
         """Wait until a lease ran out long ago, so that somebody should have gone on with the request."""
-        overdue = "SELECT count(*) FROM surefoot.idempotency_keys WHERE lease_until < now() - interval '2 seconds'"
+        overdue = "SELECT count(*) FROM surefoot.idempotency_keys WHERE lease_until < now() - interval '1 second'"
 
         async def ran_out() -> bool:
             return bool(await self.connection.fetchval(overdue))
@@ -174,10 +188,11 @@ _OPEN: Collection[str] = ("IN_FLIGHT", "FAILED_RETRY")
 
 
 @asynccontextmanager
-async def laid(url: str, directory: Path) -> AsyncIterator[Ground]:
+async def laid(url: str, directory: Path, other: ServerProcess | None = None) -> AsyncIterator[Ground]:
+    """On a database that may have been used before, and where the `other` server, if there is one, is at rest."""
     connection = await asyncpg.connect(url)
-    await connection.execute(SCHEMA)
-    ground = Ground(url, connection, directory)
+    await connection.execute(f"{SCHEMA}; {EMPTY}")
+    ground = Ground(url, connection, directory, other)
     try:
         yield ground
     finally:
