@@ -77,7 +77,7 @@ async def test_a_package_that_only_stores_answers_by_key_fails_the_named_cases_a
     script = Path(__file__).with_name("control_server.py")
     cases = [CASES[name] for name in sorted(PASSES | FAILS)]
     with served([str(control_python()), str(script)], tmp_path / "control.log") as base_url:
-        target = Target(base_url, longest_wait_s=0.5, patience_s=3)
+        target = Target(base_url, longest_wait_s=2, patience_s=3)
         outcomes = await play_all(cases, target)
     failures = {outcome.case.name: outcome.failure for outcome in outcomes if outcome.failure is not None}
     assert set(failures) == FAILS, failures

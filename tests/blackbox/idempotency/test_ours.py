@@ -14,7 +14,7 @@ from tests.blackbox.idempotency.target import Target
 from tests.conftest import _database
 
 pytestmark = pytest.mark.slow
-WAIT_S = 0.5
+WAIT_S = 1
 SETTINGS = {
     "SUREFOOT_IDEMPOTENCY_WAIT_IN_FLIGHT": f"PT{WAIT_S}S",
     "SUREFOOT_IDEMPOTENCY_CALL_TIMEOUT": "PT1S",  # for a provider that does not answer

@@ -87,7 +87,7 @@ async def an_outside_request_in_flight_for_long_is_answered_409_with_retry_after
 
 @case
 async def one_that_comes_shortly_before_the_end_waits_and_gets_the_answer(server: Server) -> None:
-    asked = ask(delay_ms=400)
+    asked = ask(delay_ms=int(server.target.longest_wait_s * 500))
     async with in_flight(server, asked) as working:
         waited = expect_status(await server.send(asked), 201)
         expect_again(expect_first(await working), waited)
