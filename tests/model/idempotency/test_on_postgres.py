@@ -12,15 +12,14 @@ from pydantic import SecretStr
 
 from surefoot.idempotency.settings import IdempotencySettings
 from surefoot.idempotency.store import Store
-from tests.support.idempotency_model.interleaving import RULES, play, world_of
-from tests.support.idempotency_model.reference import Verdict
-from tests.support.idempotency_model.worker import Worker
-from tests.support.idempotency_model.world import RETRY_IN
-from tests.support.waiting import eventually
+from tests.model.idempotency.interleaving import RULES, play, world_of
+from tests.model.idempotency.reference import Verdict
+from tests.model.idempotency.world import RETRY_IN, Worker
+from tests.waiting import eventually
 
 pytestmark = pytest.mark.proof
 INTERLEAVINGS = 400
-PARTS = 4
+PARTS = 2
 SEEN: tuple[Verdict, ...] = ("begin", "resume", "answered", "mismatch", "in_flight")
 TIMES = ("created_at", "lease_until", "leased_at", "due_at", "answered_at", "replay_until", "gone_until")
 MOVE_BACK = f"""

@@ -7,18 +7,17 @@ it is over (see `promises`).
 import random
 from collections import Counter
 from collections.abc import Awaitable, Sequence
-from datetime import timedelta
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
 from itertools import count
-from typing import Any
+from typing import Any, Literal, Protocol
 
 from surefoot.idempotency.errors import FenceLost
 from surefoot.idempotency.route import Route
 from surefoot.idempotency.store import FirstPhase
-from surefoot.idempotency.values import Answer, Answered, Asked, Found, Gone, InFlight, Mismatch, StoredRequest
-from tests.support.idempotency_model.clocked_store import Ground
-from tests.support.idempotency_model.promises import Seen
-from tests.support.idempotency_model.provider import Provider
-from tests.support.idempotency_model.reference import (
+from surefoot.idempotency.values import Answer, Answered, Asked, Claim, Found, Gone, InFlight, Mismatch, StoredRequest
+from tests.model.idempotency.promises import Provider, Seen
+from tests.model.idempotency.reference import (
     Began,
     Failed,
     Forgotten,
@@ -30,11 +29,54 @@ from tests.support.idempotency_model.reference import (
     Rules,
     Verdict,
 )
-from tests.support.idempotency_model.reference import Settled as SettledFact
-from tests.support.idempotency_model.worker import ENDINGS, LOCAL, OUTSIDE, Ending, Worker
+from tests.model.idempotency.reference import Settled as SettledFact
 
 REQUEST = StoredRequest("POST", "/charges", "", (), b"{}", "tenant")
 RETRY_IN = timedelta(seconds=30)
+Ending = Literal["well", "error", "refusal", "come_again"]
+"""What the handler comes to, if nothing else happens: an answer, a 5xx, a 4xx that is stored, a 429 that is not."""
+ENDINGS: tuple[Ending, ...] = ("well", "error", "refusal", "come_again")
+OUTSIDE = ("keep", "created", "call", "finished", "end")
+LOCAL = ("work", "finish")
+
+
+@dataclass
+class Worker:
+    """One attempt at a request, in one of several processes: it can be stopped between any two of its steps."""
+
+    number: int
+    life: int
+    """Which life of the key it works on, by the reference's count."""
+    claim: Claim
+    begun: Any | None
+    """Its open transaction, until that is kept or finished."""
+    ending: Ending
+    steps: list[str] = field(default_factory=list)
+    """Those that are left."""
+    resumes: bool = False
+    asleep: bool = False
+    """Its process is frozen: it does nothing until it is woken, and knows nothing of what has happened meanwhile."""
+    committed: bool = False
+    """Whether it has committed a phase."""
+    said: str | None = None
+    """What the provider has said to it."""
+
+    @property
+    def has_transaction(self) -> bool:
+        return self.begun is not None
+
+
+class Ground(Protocol):
+    """What the store stands on: its verbs, and a clock that can be moved."""
+
+    store: Any
+
+    def now(self) -> datetime: ...
+
+    async def advance(self, by: timedelta, workers: list[Worker]) -> None: ...
+
+    async def quiet(self, workers: list[Worker]) -> None:
+        """Wait until only these hold the key's lock: what was only looked at is given back a little later."""
 
 
 class World:
