@@ -14,8 +14,8 @@ from surefoot.database.embedded import EmbeddedPostgres
 from tests.blackbox.idempotency.asking import Ask, ask
 from tests.blackbox.idempotency.serving import served
 from tests.conftest import _database
-from tests.crash.idempotency_ground import QUICK, Ground, ServerProcess, laid
-from tests.relaying import as_environment
+from tests.support.idempotency.crash_harness import QUICK, Ground, ServerProcess, laid
+from tests.support.relay.processes import as_environment
 
 pytestmark = pytest.mark.slow
 
@@ -48,7 +48,7 @@ def other(
     """A database, and a server with a completer on it. The tests share them: they end other servers only."""
     log = tmp_path_factory.mktemp("other") / "server.log"
     with _database(postgres_server, template=_template) as url:
-        command = [sys.executable, "-m", "tests.crash.idempotency_app", "--database", url, "--completer"]
+        command = [sys.executable, "-m", "tests.support.idempotency.crash_app", "--database", url, "--completer"]
         with served(command, log, as_environment("SUREFOOT_IDEMPOTENCY", QUICK)) as base_url:
             yield url, ServerProcess(base_url)
 

@@ -22,8 +22,8 @@ import asyncpg
 import pytest
 
 from tests.blackbox.idempotency.reply import OF_THE_MOMENT
-from tests.relaying import start_process
-from tests.waiting import eventually
+from tests.support.relay.processes import start_process
+from tests.support.waiting import eventually
 
 READY = "listening at http://127.0.0.1:"
 REPLAYED = "x-idempotency-replayed"
@@ -153,7 +153,7 @@ async def trickle(line: Line, asks: AsyncIterator[Ask], tally: Tally) -> None:
 async def served(url: str, directory: Path, *, pool: int, wait_in_flight: str) -> AsyncIterator[int]:
     """The port of the reference app in a process of its own."""
     log = directory / "server.log"
-    command = ["tests.idempotency_app", "--database", url, "--pool", str(pool), "--completer"]
+    command = ["tests.support.idempotency.reference_app", "--database", url, "--pool", str(pool), "--completer"]
     server = await start_process(command, log, {"SUREFOOT_IDEMPOTENCY_WAIT_IN_FLIGHT": wait_in_flight})
 
     async def port() -> int:

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from tests.blackbox.idempotency.asking import ask
-from tests.crash.idempotency_ground import Ground, laid
+from tests.support.idempotency.crash_harness import Ground, laid
 
 pytestmark = pytest.mark.slow
 

@@ -12,11 +12,11 @@ import pytest
 
 from surefoot.idempotency.store import deciding
 from surefoot.idempotency.values import Answer, Asked, Claim
-from tests.model.idempotency import memory_store
-from tests.model.idempotency.interleaving import RULES, play, world_of
-from tests.model.idempotency.memory_store import MemoryBegun, MemoryStore, Row
-from tests.model.idempotency.reference import Verdict
-from tests.model.idempotency.world import Worker
+from tests.support.idempotency_model import memory_store
+from tests.support.idempotency_model.interleaving import RULES, play, world_of
+from tests.support.idempotency_model.memory_store import MemoryBegun, MemoryStore, Row
+from tests.support.idempotency_model.reference import Verdict
+from tests.support.idempotency_model.world import Worker
 
 INTERLEAVINGS = 4_000
 UNTIL_NOTICED = 2_000

@@ -12,10 +12,10 @@ from pydantic import SecretStr
 
 from surefoot.idempotency.settings import IdempotencySettings
 from surefoot.idempotency.store import Store
-from tests.model.idempotency.interleaving import RULES, play, world_of
-from tests.model.idempotency.reference import Verdict
-from tests.model.idempotency.world import RETRY_IN, Worker
-from tests.waiting import eventually
+from tests.support.idempotency_model.interleaving import RULES, play, world_of
+from tests.support.idempotency_model.reference import Verdict
+from tests.support.idempotency_model.world import RETRY_IN, Worker
+from tests.support.waiting import eventually
 
 pytestmark = pytest.mark.proof
 INTERLEAVINGS = 400

@@ -4,9 +4,9 @@ import random
 from datetime import timedelta
 
 from surefoot.idempotency.values import Asked, Effect
-from tests.model.idempotency.promises import broken
-from tests.model.idempotency.reference import Rules
-from tests.model.idempotency.world import Ground, World
+from tests.support.idempotency_model.promises import broken
+from tests.support.idempotency_model.reference import Rules
+from tests.support.idempotency_model.world import Ground, World
 
 UNIT = timedelta(seconds=70)
 RULES = Rules(

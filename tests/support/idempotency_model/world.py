@@ -16,8 +16,8 @@ from surefoot.idempotency.errors import FenceLost
 from surefoot.idempotency.route import Route
 from surefoot.idempotency.store import FirstPhase
 from surefoot.idempotency.values import Answer, Answered, Asked, Claim, Found, Gone, InFlight, Mismatch, StoredRequest
-from tests.model.idempotency.promises import Provider, Seen
-from tests.model.idempotency.reference import (
+from tests.support.idempotency_model.promises import Provider, Seen
+from tests.support.idempotency_model.reference import (
     Began,
     Failed,
     Forgotten,
@@ -29,7 +29,7 @@ from tests.model.idempotency.reference import (
     Rules,
     Verdict,
 )
-from tests.model.idempotency.reference import Settled as SettledFact
+from tests.support.idempotency_model.reference import Settled as SettledFact
 
 REQUEST = StoredRequest("POST", "/charges", "", (), b"{}", "tenant")
 RETRY_IN = timedelta(seconds=30)
