@@ -10,6 +10,9 @@ import asyncio
 import os
 import re
 import shlex
+import subprocess
+import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
@@ -25,6 +28,7 @@ from orchestrator.settings import OrchestratorSettings
 from outbox_publisher.settings import RelaySettings
 from surefoot.cli import build
 from surefoot.database.connection import connect
+from surefoot.database.embedded import EmbeddedPostgres
 from surefoot.database.tables import metadata
 from surefoot.events import Topic
 from surefoot.idempotency import IdempotencySettings, Store
@@ -35,11 +39,12 @@ from surefoot.idempotency.values import Answer, Asked
 from surefoot.log.kafka_settings import KafkaSettings
 from surefoot.log.log_settings import LogSettings
 from surefoot.log.postgres import PostgresLog
-from tests.support import processes
-from tests.support.processes import Done
-from tests.support.relay.processes import relay_running
-from tests.support.saga.stored_sagas import place_examples
-from tests.support.waiting import eventually
+from tests.conftest import _database
+from tests.integration.orchestrator.saga_ground import place_examples
+from tests.relaying import relay_running
+from tests.support.command_line import Done, surefoot
+from tests.support.corpus import each_of
+from tests.waiting import eventually
 
 pytestmark = pytest.mark.slow
 
@@ -62,6 +67,7 @@ METRICS = [
 FIRST_PAGE = ROOT / "docs" / "first-event.md"
 CONSUMER_PAGE = ROOT / "docs" / "first-consumer.md"
 UNTIL_STOPPED = {"serve", "orchestrate", "relay", "consume", "statistics", "up", "demo", "payments"}
+PROOF = "surefoot saga verify orchestrator.sagas:sagas"  # goes through 200,000 states
 FINDS_PROBLEMS = {"doctor", "check"}  # these exit with 1 when they find something, as they may in the examples
 BLOCK = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 
@@ -80,12 +86,15 @@ def commands(text: str) -> list[list[str]]:
     return [shlex.split(line, comments=True) for line in text.replace("\\\n", " ").splitlines() if line.strip()]
 
 
+def shown_on(page: Path, program: str) -> list[str]:
+    """Every command of this program on a page."""
+    lines = [line for block in blocks(page) if block.language == "sh" for line in commands(block.text)]
+    return [shlex.join(line) for line in lines if line and line[0] == program]
+
+
 def shown(program: str) -> list[str]:
     """Every different command of this program in the documents."""
-    lines = [
-        line for page in PAGES for block in blocks(page) if block.language == "sh" for line in commands(block.text)
-    ]
-    return sorted({shlex.join(line) for line in lines if line and line[0] == program})
+    return sorted({line for page in PAGES for line in shown_on(page, program)})
 
 
 def parse(arguments: list[str]) -> None:
@@ -103,11 +112,30 @@ def is_runnable(arguments: list[str]) -> bool:
     return not (UNTIL_STOPPED & set(arguments[:2]) or "--kafka" in arguments or follows or needs_a_service)
 
 
-def run(arguments: list[str], *, cwd: Path, url: str) -> Done:
+def runnable() -> dict[str, list[str]]:
+    """The commands that can be run, each with the first page that shows it."""
+    page_of: dict[str, str] = {}
+    for page in PAGES:
+        for line in shown_on(page, "surefoot"):
+            if is_runnable(shlex.split(line)[1:]) and line != PROOF:
+                page_of.setdefault(line, str(page.relative_to(ROOT)))
+    return {page: [line for line in page_of if page_of[line] == page] for page in dict.fromkeys(page_of.values())}
+
+
+def run(arguments: list[str], *, cwd: Path, url: str) -> subprocess.CompletedProcess[str]:
     environment = {**os.environ, "SUREFOOT_DATABASE": url, "PYTHONPATH": str(cwd), "PYTHONWARNINGS": "error"}
     environment.pop("SUREFOOT_KAFKA", None)
     given = [word.replace(EXAMPLE_URL, url) for word in arguments]
     return processes.run(given, directory=cwd, environment=environment)
+
+
+def give(arguments: list[str], *, directory: Path, url: str) -> Done:
+    """In this process. What loads the shop's modules has a process of its own, and so leaves none behind here."""
+    if any(re.match(r"shop\.\w+:", word) for word in arguments):
+        done = run(["surefoot", *arguments], cwd=directory, url=url)
+        return Done(done.returncode, done.stdout, done.stderr)
+    words = [word.replace(EXAMPLE_URL, url) for word in arguments]
+    return surefoot(*words, environment={"SUREFOOT_DATABASE": url}, directory=directory)
 
 
 @pytest.fixture
@@ -128,14 +156,20 @@ def write(text: str, directory: Path) -> str:
     return name.removesuffix(".py").replace("/", ".")
 
 
-@pytest.fixture
-def busy_database_url(database_url: str) -> str:
-    """A database with topics, and the FAILED row, the dead event, the sagas and the idempotency key that the examples
-    speak of; somebody has done something in it."""
-    asyncio.run(place_examples(database_url))
-    asyncio.run(_answer_under_key(database_url))
-    asyncio.run(_do_something(database_url))
-    with psycopg.connect(database_url, autocommit=True) as connection:
+@pytest.fixture(scope="module")
+def busy_database(postgres_server: EmbeddedPostgres, _template: str) -> Iterator[str]:
+    """The name of a database to copy from, with what the examples speak of: topics, a FAILED row, a dead event, sagas,
+    an idempotency key and a row of the audit log."""
+    with _database(postgres_server, template=_template) as url:
+        asyncio.run(place_examples(url))
+        asyncio.run(_answer_under_key(url))
+        asyncio.run(_do_something(url))
+        _place_rows(url)
+        yield url.rpartition("/")[2]
+
+
+def _place_rows(url: str) -> None:
+    with psycopg.connect(url, autocommit=True) as connection:
         connection.execute(
             """INSERT INTO surefoot.outbox_events
                    (event_id, shard, key_hash, topic, event_type, key, body, headers, status, attempts, last_error)
@@ -157,7 +191,6 @@ def busy_database_url(database_url: str) -> str:
                     " VALUES (%s, %s, %s, %s)",
                     [one.name, one.partitions, one.retention, one.max_record_bytes],
                 )
-    return database_url
 
 
 async def _answer_under_key(url: str) -> None:
@@ -176,13 +209,13 @@ async def _do_something(url: str) -> None:
     await connection.close()
 
 
-@pytest.mark.parametrize("line", shown("make"))
+@each_of("line", shown("make"), expected=10)
 def test_every_make_target_in_the_documents_exists(line: str) -> None:
     targets = re.findall(r"^([a-z-]+):.*## ", (ROOT / "Makefile").read_text(), re.MULTILINE)
     assert {word for word in shlex.split(line)[1:] if "=" not in word} <= set(targets)
 
 
-@pytest.mark.parametrize("line", shown("surefoot"))
+@each_of("line", shown("surefoot"), expected=122)
 def test_every_command_in_the_documents_is_one_that_exists(line: str) -> None:
     parse(shlex.split(line)[1:])
 
@@ -193,59 +226,79 @@ def test_a_command_that_does_not_exist_would_be_noticed(line: str) -> None:
         parse(line.split())
 
 
-@pytest.mark.parametrize("line", [line for line in shown("surefoot") if is_runnable(shlex.split(line)[1:])])
-def test_every_command_in_the_documents_works(line: str, busy_database_url: str, shop: Path) -> None:
-    arguments = shlex.split(line)[1:]
-    done = run(["surefoot", *arguments], cwd=shop, url=busy_database_url)
-    assert "Traceback" not in done.err
-    assert done.code in ({0, 1} if FINDS_PROBLEMS & set(arguments) else {0}), done.out + done.err
+RUNNABLE = runnable()
 
 
-async def test_the_first_page_works_from_top_to_bottom(empty_database_url: str, tmp_path: Path) -> None:
-    """Every block in the order of the page: commands run, programs run, and the events they commit arrive."""
-    log = PostgresLog(empty_database_url)
-    migrated = await asyncio.to_thread(run, ["surefoot", "migrate"], cwd=tmp_path, url=empty_database_url)
-    assert migrated.code == 0, migrated.err
+def test_no_command_that_can_be_run_was_lost() -> None:
+    assert sum(len(lines) for lines in RUNNABLE.values()) == 47
+
+
+def test_the_proof_in_the_documents_is_given() -> None:
+    assert PROOF in shown("surefoot")
+    done = surefoot(*shlex.split(PROOF)[1:])
+    assert (done.code, done.out.count("✓"), done.out.count("is proved")) == (0, 2, 2), done.out + done.err
+
+
+@pytest.mark.parametrize("page", RUNNABLE)
+def test_every_command_of_a_page_works(
+    page: str, busy_database: str, postgres_server: EmbeddedPostgres, shop: Path
+) -> None:
+    """Each on a database of its own: what one command changes, the next would not find."""
+
+    @each_of("line", RUNNABLE[page])
+    def works(line: str) -> None:
+        arguments = shlex.split(line)[1:]
+        with _database(postgres_server, template=busy_database) as url:
+            done = give(arguments, directory=shop, url=url)
+        assert "Traceback" not in done.err
+        assert done.code in ({0, 1} if FINDS_PROBLEMS & set(arguments) else {0}), done.out + done.err
+
+    works()
+
+
+async def test_the_first_pages_work_from_top_to_bottom(empty_database_url: str, tmp_path: Path) -> None:
+    """Every block in the order of the pages: commands run, programs run, and the events they commit arrive."""
+    url = empty_database_url
+    log = PostgresLog(url)
+    migrated = await asyncio.to_thread(run, ["surefoot", "migrate"], cwd=tmp_path, url=url)
+    assert migrated.returncode == 0, migrated.stderr
+    async with relay_running(url, log):
+        await _first_page(url, tmp_path)
+        await _consumer_page(url, tmp_path)
+    await log.close()
+
+
+async def _first_page(url: str, directory: Path) -> None:
     modules: list[str] = []
     printed = ""
-    async with relay_running(empty_database_url, log):
-        for block in blocks(FIRST_PAGE):
-            if block.language == "python":
-                modules.append(write(block.text, tmp_path))
-            elif block.language == "sh":
-                await _follow(block, tmp_path, empty_database_url)
+    for block in blocks(FIRST_PAGE):
+        if block.language == "python":
+            modules.append(write(block.text, directory))
+        elif block.language == "sh":
+            await _follow(block, directory, url)
 
-        async def arrived() -> bool:
-            nonlocal printed
-            tail = ["surefoot", "tail", "shop.orders", "--from-start", "--no-follow"]
-            done = await asyncio.to_thread(run, tail, cwd=tmp_path, url=empty_database_url)
-            printed = done.out
-            keys = [line.split()[2] for line in printed.splitlines()]
-            return sorted(keys) == ["order-1", "order-3", "order-5", "order-6"]
+    async def arrived() -> bool:
+        nonlocal printed
+        tail = ["surefoot", "tail", "shop.orders", "--from-start", "--no-follow"]
+        printed = (await asyncio.to_thread(run, tail, cwd=directory, url=url)).stdout
+        keys = [line.split()[2] for line in printed.splitlines()]
+        return sorted(keys) == ["order-1", "order-3", "order-5", "order-6"]
 
-        await eventually(arrived, what="the four committed events arrive, and none of those rolled back")
-    await log.close()
+    await eventually(arrived, what="the four committed events arrive, and none of those rolled back")
     assert all(block.text in printed for block in blocks(FIRST_PAGE) if block.language == "text")
     assert modules == ["shop.events", "shop.tables", "shop.first", "shop.rollback", "shop.sync", "shop.bare"]
 
 
-async def test_the_consumer_page_works_from_top_to_bottom(empty_database_url: str, tmp_path: Path) -> None:
+async def _consumer_page(url: str, directory: Path) -> None:
     """It goes on where the first page ended. Each text it shows is what the commands above it print."""
-    url = empty_database_url
-    log = PostgresLog(url)
-    migrated = await asyncio.to_thread(run, ["surefoot", "migrate"], cwd=tmp_path, url=url)
-    assert migrated.code == 0, migrated.err
     printed: list[str] = []
-    async with relay_running(url, log):
-        for page in (FIRST_PAGE, CONSUMER_PAGE):
-            for block in blocks(page):
-                if block.language == "python":
-                    write(block.text, tmp_path)
-                elif block.language == "sh":
-                    printed.append(await _follow(block, tmp_path, url))
-                elif page == CONSUMER_PAGE:
-                    assert block.text in printed[-1]
-    await log.close()
+    for block in blocks(CONSUMER_PAGE):
+        if block.language == "python":
+            write(block.text, directory)
+        elif block.language == "sh":
+            printed.append(await _follow(block, directory, url))
+        else:
+            assert block.text in printed[-1]
     told = [what for what in printed if "consumer starts" in what]
     assert [len(re.findall(r"\] handled (?!after)", what)) for what in told] == [4, 0, 1, 0]
     assert [what.count("duplicate: seen before") for what in told] == [0, 4, 0, 0]
