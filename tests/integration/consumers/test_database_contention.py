@@ -1,5 +1,4 @@
-"""Attacks on the batches: locks, settings, a server that takes no writes, errors that cannot be printed. None of them
-costs an event that is not at fault, and none ends the consumer."""
+"""Locks, cancelled statements and a server that takes no writes cost no attempt, and do not end the consumer."""
 
 import asyncio
 import time

@@ -1,4 +1,4 @@
-"""Attacks by what a handler does or a control record says: the one that does it is dead, and nobody else is harmed."""
+"""A handler or a control record that does harm makes its own event dead. The other events are handled as usual."""
 
 import json
 from collections.abc import Callable

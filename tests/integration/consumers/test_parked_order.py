@@ -1,5 +1,4 @@
-"""Attacks on what is parked: whatever is done to it, it keeps its order, its effect is had once, and nothing of it is
-forgotten."""
+"""Parked events keep their order and have their effect once, whatever an operator or a crash does to them."""
 
 import asyncio
 from datetime import timedelta

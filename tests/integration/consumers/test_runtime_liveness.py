@@ -1,5 +1,5 @@
-"""What an attack on the runtime has shown, mended: the log goes away at a bad moment, handlers that will not end or
-that block, records too large to be read at once, and commands that wait for partitions of others."""
+"""The consumer runtime goes on: the log goes away at a bad moment, a handler does not end or blocks the event loop,
+records are too large to be read at once, and a command waits for partitions of another member."""
 
 import asyncio
 import re

@@ -1,4 +1,4 @@
-"""The attacks on the admin service that were thought of: each is refused, and recorded."""
+"""The admin service refuses each of these requests, and records that it did."""
 
 import csv
 import io

@@ -1,4 +1,5 @@
-"""What a review found: each would have stopped a partition, an orchestrator or a saga in silence."""
+"""None of these stops a partition, an orchestrator or a saga: late replies, missing versions, failing functions,
+outages."""
 
 from datetime import timedelta
 
@@ -9,7 +10,7 @@ from orchestrator.operators import operate
 from orchestrator.registry import Registry
 from orchestrator.store import Store
 from surefoot.events import new_event
-from surefoot.saga import DefinitionError, Saga
+from surefoot.saga import Saga
 from surefoot.saga.parts import Make
 from surefoot.saga.stimulus import Operated
 from tests.integration.orchestrator.test_deciding import Desk, connection
@@ -18,7 +19,6 @@ from tests.support.saga.trips import (
     Agency,
     Booked,
     Full,
-    PaperReady,
     TicketSent,
     TripRequested,
     Unbook,
@@ -106,32 +106,6 @@ async def test_a_saga_whose_functions_fail_on_a_timer_gets_stuck_and_the_others_
         await stage.becomes("t-1", "STUCK")
     reason = await stage.connection.fetchval("SELECT reason FROM surefoot.stuck_sagas")
     assert reason.startswith(f"The timer of book could not be decided. {why}"), reason
-
-
-def test_two_waits_for_one_type_are_refused() -> None:
-    saga = Saga("twice", version=1, starts_on=TripRequested)
-    saga.wait("first", until=PaperReady, deadline=timedelta(days=1))
-    saga.step("print", do=send_ticket, done_on=TicketSent, nothing_to_undo=True)
-    saga.wait("second", until=PaperReady, deadline=timedelta(days=1))
-    with pytest.raises(DefinitionError, match="first and second both wait for PaperReady"):
-        _ = saga.definition
-
-
-def test_two_waits_for_one_type_on_different_paths_are_not() -> None:
-    saga = Saga("either", version=1, starts_on=TripRequested)
-    branch = saga.branch("way", by=lambda trip: "a")
-    for label in ("a", "b"):
-        branch.path(label).wait(f"paper_{label}", until=PaperReady, deadline=timedelta(days=1))
-    saga.step("print", do=send_ticket, done_on=TicketSent, nothing_to_undo=True)
-    assert len(list(saga.definition.waits)) == 2
-
-
-def test_a_wait_for_the_event_that_starts_the_saga_is_refused() -> None:
-    saga = Saga("again", version=1, starts_on=TripRequested)
-    saga.wait("itself", until=TripRequested, deadline=timedelta(days=1))
-    saga.step("print", do=send_ticket, done_on=TicketSent, nothing_to_undo=True)
-    with pytest.raises(DefinitionError, match="itself waits for TripRequested, which starts the saga"):
-        _ = saga.definition
 
 
 async def test_many_short_outages_do_not_put_timeouts_off(connection: asyncpg.Connection) -> None:

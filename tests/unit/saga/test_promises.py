@@ -1,4 +1,4 @@
-"""Over generated definitions and a random environment, what must hold holds; and each check fails when it should."""
+"""Sagas keep their promises over generated definitions and a random environment, and each check finds its mistake."""
 
 from collections import Counter
 from random import Random

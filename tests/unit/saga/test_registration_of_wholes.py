@@ -6,8 +6,9 @@ import pytest
 from pydantic import BaseModel
 
 from surefoot.saga import DefinitionError, Saga
-from tests.support.saga.refused_definitions import at_once, new, ok, refused
-from tests.support.saga.shop import (
+from tests.trips import PaperReady, TicketSent, TripRequested, send_ticket
+from tests.unit.saga.refusing import at_once, new, ok, refused
+from tests.unit.saga.shop import (
     Collected,
     OrderConfirmed,
     OrderFinished,
@@ -172,3 +173,29 @@ def test_the_fingerprint_sees_the_shape_and_not_the_times() -> None:
     other.step("ship", do=send, done_on=ParcelSent, refused_on=OrderRefused)
     slower.step("ship", do=send, done_on=ParcelSent, timeout=timedelta(hours=1))
     assert first.definition.fingerprint == slower.definition.fingerprint != other.definition.fingerprint
+
+
+def test_two_waits_for_one_type_are_refused() -> None:
+    saga = Saga("twice", version=1, starts_on=TripRequested)
+    saga.wait("first", until=PaperReady, deadline=timedelta(days=1))
+    saga.step("print", do=send_ticket, done_on=TicketSent, nothing_to_undo=True)
+    saga.wait("second", until=PaperReady, deadline=timedelta(days=1))
+    with pytest.raises(DefinitionError, match="first and second both wait for PaperReady"):
+        _ = saga.definition
+
+
+def test_two_waits_for_one_type_on_different_paths_are_not() -> None:
+    saga = Saga("either", version=1, starts_on=TripRequested)
+    branch = saga.branch("way", by=lambda trip: "a")
+    for label in ("a", "b"):
+        branch.path(label).wait(f"paper_{label}", until=PaperReady, deadline=timedelta(days=1))
+    saga.step("print", do=send_ticket, done_on=TicketSent, nothing_to_undo=True)
+    assert len(list(saga.definition.waits)) == 2
+
+
+def test_a_wait_for_the_event_that_starts_the_saga_is_refused() -> None:
+    saga = Saga("again", version=1, starts_on=TripRequested)
+    saga.wait("itself", until=TripRequested, deadline=timedelta(days=1))
+    saga.step("print", do=send_ticket, done_on=TicketSent, nothing_to_undo=True)
+    with pytest.raises(DefinitionError, match="itself waits for TripRequested, which starts the saga"):
+        _ = saga.definition
