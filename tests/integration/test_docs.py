@@ -10,8 +10,6 @@ import asyncio
 import os
 import re
 import shlex
-import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
@@ -40,11 +38,12 @@ from surefoot.log.kafka_settings import KafkaSettings
 from surefoot.log.log_settings import LogSettings
 from surefoot.log.postgres import PostgresLog
 from tests.conftest import _database
-from tests.integration.orchestrator.saga_ground import place_examples
-from tests.relaying import relay_running
-from tests.support.command_line import Done, surefoot
+from tests.support import processes
 from tests.support.corpus import each_of
-from tests.waiting import eventually
+from tests.support.processes import Done
+from tests.support.relay.processes import relay_running
+from tests.support.saga.stored_sagas import place_examples
+from tests.support.waiting import eventually
 
 pytestmark = pytest.mark.slow
 
@@ -122,20 +121,11 @@ def runnable() -> dict[str, list[str]]:
     return {page: [line for line in page_of if page_of[line] == page] for page in dict.fromkeys(page_of.values())}
 
 
-def run(arguments: list[str], *, cwd: Path, url: str) -> subprocess.CompletedProcess[str]:
+def run(arguments: list[str], *, cwd: Path, url: str) -> Done:
     environment = {**os.environ, "SUREFOOT_DATABASE": url, "PYTHONPATH": str(cwd), "PYTHONWARNINGS": "error"}
     environment.pop("SUREFOOT_KAFKA", None)
     given = [word.replace(EXAMPLE_URL, url) for word in arguments]
     return processes.run(given, directory=cwd, environment=environment)
-
-
-def give(arguments: list[str], *, directory: Path, url: str) -> Done:
-    """In this process. What loads the shop's modules has a process of its own, and so leaves none behind here."""
-    if any(re.match(r"shop\.\w+:", word) for word in arguments):
-        done = run(["surefoot", *arguments], cwd=directory, url=url)
-        return Done(done.returncode, done.stdout, done.stderr)
-    words = [word.replace(EXAMPLE_URL, url) for word in arguments]
-    return surefoot(*words, environment={"SUREFOOT_DATABASE": url}, directory=directory)
 
 
 @pytest.fixture
@@ -233,9 +223,10 @@ def test_no_command_that_can_be_run_was_lost() -> None:
     assert sum(len(lines) for lines in RUNNABLE.values()) == 47
 
 
+@pytest.mark.proof
 def test_the_proof_in_the_documents_is_given() -> None:
     assert PROOF in shown("surefoot")
-    done = surefoot(*shlex.split(PROOF)[1:])
+    done = processes.run(shlex.split(PROOF), within_s=240)
     assert (done.code, done.out.count("✓"), done.out.count("is proved")) == (0, 2, 2), done.out + done.err
 
 
@@ -249,7 +240,7 @@ def test_every_command_of_a_page_works(
     def works(line: str) -> None:
         arguments = shlex.split(line)[1:]
         with _database(postgres_server, template=busy_database) as url:
-            done = give(arguments, directory=shop, url=url)
+            done = run(["surefoot", *arguments], cwd=shop, url=url)
         assert "Traceback" not in done.err
         assert done.code in ({0, 1} if FINDS_PROBLEMS & set(arguments) else {0}), done.out + done.err
 
@@ -261,7 +252,7 @@ async def test_the_first_pages_work_from_top_to_bottom(empty_database_url: str, 
     url = empty_database_url
     log = PostgresLog(url)
     migrated = await asyncio.to_thread(run, ["surefoot", "migrate"], cwd=tmp_path, url=url)
-    assert migrated.returncode == 0, migrated.stderr
+    assert migrated.code == 0, migrated.err
     async with relay_running(url, log):
         await _first_page(url, tmp_path)
         await _consumer_page(url, tmp_path)

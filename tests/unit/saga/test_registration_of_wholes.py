@@ -6,9 +6,8 @@ import pytest
 from pydantic import BaseModel
 
 from surefoot.saga import DefinitionError, Saga
-from tests.trips import PaperReady, TicketSent, TripRequested, send_ticket
-from tests.unit.saga.refusing import at_once, new, ok, refused
-from tests.unit.saga.shop import (
+from tests.support.saga.refused_definitions import at_once, new, ok, refused
+from tests.support.saga.shop import (
     Collected,
     OrderConfirmed,
     OrderFinished,
@@ -26,6 +25,7 @@ from tests.unit.saga.shop import (
     refund,
     send,
 )
+from tests.support.saga.trips import PaperReady, TicketSent, TripRequested, send_ticket
 
 
 def by(order: OrderWanted) -> str:
