@@ -271,7 +271,7 @@ async def _first_page(url: str, directory: Path) -> None:
     async def arrived() -> bool:
         nonlocal printed
         tail = ["surefoot", "tail", "shop.orders", "--from-start", "--no-follow"]
-        printed = (await asyncio.to_thread(run, tail, cwd=directory, url=url)).stdout
+        printed = (await asyncio.to_thread(run, tail, cwd=directory, url=url)).out
         keys = [line.split()[2] for line in printed.splitlines()]
         return sorted(keys) == ["order-1", "order-3", "order-5", "order-6"]
 

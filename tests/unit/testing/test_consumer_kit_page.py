@@ -12,7 +12,7 @@ from surefoot.testing.consumer_kit import Outcome
 
 pytestmark = pytest.mark.slow
 
-PAGE = Path(__file__).parents[3] / "docs" / "testing.md"
+PAGE = Path(__file__).parents[3] / "docs" / "testing-consumers.md"
 BLOCK = re.compile(r"^```python\n(# (\w+\.py)\n.*?)^```$", re.MULTILINE | re.DOTALL)
 SETTINGS = """
 [pytest]
