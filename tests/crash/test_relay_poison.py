@@ -21,6 +21,7 @@ POISON = """
 """
 
 
+@pytest.mark.crowd
 async def test_two_poison_records_among_ten_thousand(
     database_url: str, start: StartRelay, connection: asyncpg.Connection, log: KafkaLog, topic: str
 ) -> None:

@@ -45,12 +45,13 @@ def test_the_engine_is_proved_with_operators(make: Maker, limits: Limits) -> Non
     assert isinstance(verify(make(), limits=limits), Proved)
 
 
-@pytest.mark.slow
+@pytest.mark.proof
 @pytest.mark.parametrize("make", [planted_sagas.order, planted_sagas.returned, planted_sagas.without_pivot])
 def test_larger_sagas_are_proved_with_operators(make: Maker) -> None:
     assert isinstance(verify(make()), Proved)
 
 
+@pytest.mark.proof
 @pytest.mark.parametrize("saga", sagas, ids=lambda saga: saga.name)
 def test_the_platforms_own_sagas_are_proved_without_operators(saga: Saga) -> None:
     assert isinstance(verify(saga.definition, limits=QUICK), Proved)
