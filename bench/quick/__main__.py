@@ -38,7 +38,7 @@ console = Console(stderr=True, highlight=False, soft_wrap=True)
 
 def main(
     base: Annotated[str, typer.Option(help="The commit to compare with.", show_default=False)] = "",
-    rounds: Annotated[int, typer.Option(min=2, help="Rounds; a verdict to rely on takes ten.")] = 10,
+    rounds: Annotated[int, typer.Option(min=6, help="Rounds. With fewer than six there is no confidence.")] = 10,
     as_json: Annotated[bool, typer.Option("--json", help="Print the result as JSON.")] = False,
 ) -> None:
     """Is the working tree slower than another commit? Compare processor time and statements per unit of work."""

@@ -114,7 +114,7 @@ def server() -> Iterator[tuple[EmbeddedPostgres, Path]]:
         postgres.start()
         yield postgres, folder
     finally:
-        postgres.stop()
+        postgres.stop(immediate=True)
         shutil.rmtree(folder, ignore_errors=True)
 
 

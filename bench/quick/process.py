@@ -3,7 +3,6 @@
 import asyncio
 import os
 import re
-import signal
 import socket
 import sys
 from collections.abc import Sequence
@@ -15,7 +14,6 @@ from surefoot.process_guard import create_guarded_process
 
 RUNNER = Path(__file__).with_name("measured.py")
 ANSWER_S = 20.0
-LEAVE_S = 20.0
 SHOWN_LINES = 15
 # What a process does by the clock is no part of a unit of work, so it happens rarely. Batches are small enough that a
 # batch more or less by chance does not show, and do not adapt to how fast the machine is at the moment.
@@ -63,15 +61,11 @@ class MeasuredProcess:
             raise failed(self.name, self.log)
 
     async def end(self) -> None:
+        """At once: its database goes with it."""
+        self.line.close()
         if self.process.returncode is None:
-            self.process.send_signal(signal.SIGTERM)
-        try:
-            await asyncio.wait_for(self.process.wait(), LEAVE_S)
-        except TimeoutError:
             self.process.kill()
-            await self.process.wait()
-        finally:
-            self.line.close()
+        await self.process.wait()
 
 
 async def start(tree: Tree, name: str, command: Sequence[str], folder: Path) -> MeasuredProcess:

@@ -67,7 +67,7 @@ def disregarded(rounds: int) -> int:
     """How many rounds at each end the range leaves out: as many as keep the confidence. One, of ten rounds.
 
     A round is above the true median as often as below it, so the number of rounds below it is that of heads among as
-    many coins. Nothing else is assumed of the noise; few rounds keep them all, and promise less."""
+    many coins. Nothing else is assumed of the noise. It takes six rounds to be confident at all."""
     left_out, tail = 0, 0.5**rounds
     while True:
         tail += math.comb(rounds, left_out + 1) * 0.5**rounds
