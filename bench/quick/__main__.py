@@ -95,6 +95,7 @@ def _result(base: Base, found: Mapping[str, Measured], seconds: float) -> dict[s
             name: {
                 **asdict(verdicts[name]),
                 "visible_from": verdicts[name].visible_from,
+                "calls": {**measured.calls, "ratio": measured.ratio_of_calls},
                 "rounds": [asdict(one) for one in measured.rounds],
             }
             for name, measured in found.items()
@@ -110,7 +111,7 @@ def _result(base: Base, found: Mapping[str, Measured], seconds: float) -> dict[s
 
 def _show(found: Mapping[str, Measured]) -> None:
     table = Table(box=None, pad_edge=False)
-    for heading in ("path", "µs", "ratio", "range", "notices", "statements", "ratio", "verdict"):
+    for heading in ("path", "µs", "ratio", "range", "notices", "statements", "ratio", "calls", "verdict"):
         table.add_column(heading, no_wrap=True)
     verdicts = {name: judge(measured.rounds) for name, measured in found.items()}
     for name, verdict in verdicts.items():
@@ -123,6 +124,7 @@ def _show(found: Mapping[str, Measured]) -> None:
             f"from {verdict.visible_from:.0%}",
             f"{statistics.median(cost.statements for cost in costs):.3f}",
             f"{verdict.statements.median:.3f}",
+            f"{found[name].ratio_of_calls:.3f}",
             "[red]slower[/]" if verdict.is_slower else "[green]no slower[/]",
         )
     Console(highlight=False).print(table)

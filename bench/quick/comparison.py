@@ -33,6 +33,12 @@ class Measured:
     statements: dict[Side, Counter[str]] = field(default_factory=lambda: {"base": Counter(), "tree": Counter()})
     units: int = 0
     """In each tree, in all rounds."""
+    calls: dict[Side, float] = field(default_factory=dict)
+    """Function calls for a unit."""
+
+    @property
+    def ratio_of_calls(self) -> float:
+        return self.calls["tree"] / self.calls["base"]
 
 
 async def compare(
@@ -56,6 +62,10 @@ async def compare(
                 seconds = min(ROUND_S, (ends - time.monotonic()) / to_come)
                 used = await _round(path, places[path.name], number, seconds)
                 _add(measured[path.name], used, path.units)
+        for path in paths:
+            say(f"counting calls: {path.name}")
+            for side, where in places[path.name].items():
+                measured[path.name].calls[side] = await _count_calls(path, where)
     return measured
 
 
@@ -112,6 +122,15 @@ async def _round(
         now = time.monotonic()
         if now + (now - began) > ends:
             return used
+
+
+async def _count_calls(path: MeasuredPath, where: Place) -> float:
+    """After all rounds, because it slows the process down."""
+    assert where.process is not None
+    await path.prepare(where)
+    where.process.switch_counting()
+    await path.work(where)
+    return where.process.switch_counting() / path.units
 
 
 def _add(measured: Measured, used: Mapping[Side, Sequence[Usage]], units: int) -> None:

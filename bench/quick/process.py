@@ -47,8 +47,15 @@ class MeasuredProcess:
 
     def processor_ns(self) -> int:
         """User and system time of all its threads so far, in nanoseconds."""
+        return self._ask(b"?")
+
+    def switch_counting(self) -> int:
+        """Begin to count calls, or stop; then it is how many there were."""
+        return self._ask(b"c")
+
+    def _ask(self, what: bytes) -> int:
         try:
-            self.line.sendall(b"?")
+            self.line.sendall(what)
             said = self.line.recv(32)
         except OSError:
             said = b""
@@ -104,7 +111,7 @@ def failed(name: str, log: Path) -> CannotMeasure:
             f"{name} needs the module {missing[-1]}, which is neither in that tree nor in the virtual environment. "
             "Install it there, or compare with a later commit."
         )
-    return CannotMeasure(f"{name} ended by itself. Its last lines:\n{last_lines(said)}")
+    return CannotMeasure(f"{name} ended, or does not answer. Its last lines:\n{last_lines(said)}")
 
 
 def last_lines(said: str) -> str:
