@@ -1,7 +1,8 @@
 """Cases and what they expect. A case is a function that talks to a server and fails with a sentence."""
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
+from typing import Any
 
 from tests.blackbox.idempotency.asking import Ask
 from tests.blackbox.idempotency.reply import Reply
@@ -29,10 +30,19 @@ CASES: dict[str, Case] = {}
 
 def case(play: Play) -> Play:
     """Put a function among the cases, under its name."""
-    name = play.__name__
+    _add(play.__name__, play)
+    return play
+
+
+def cases(play: Callable[..., Awaitable[None]], rows: Mapping[str, tuple[Any, ...]]) -> None:
+    """Put a function among the cases once for each row: the name, and what it is called with behind the server."""
+    for name, given in rows.items():
+        _add(name, lambda server, given=given: play(server, *given))  # type: ignore[misc]
+
+
+def _add(name: str, play: Play) -> None:
     assert name not in CASES, f"two cases are called {name}"
     CASES[name] = Case(name, play)
-    return play
 
 
 def expect(condition: bool, otherwise: str) -> None:

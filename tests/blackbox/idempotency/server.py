@@ -99,8 +99,8 @@ async def in_flight(server: Server, ask: Ask) -> AsyncIterator[asyncio.Task[Repl
 
 
 @asynccontextmanager
-async def connected(target: Target) -> AsyncIterator[Server]:
-    limits = httpx.Limits(max_connections=CONNECTIONS, max_keepalive_connections=CONNECTIONS)
+async def connected(target: Target, connections: int = CONNECTIONS) -> AsyncIterator[Server]:
+    limits = httpx.Limits(max_connections=connections, max_keepalive_connections=connections)
     timeout = httpx.Timeout(target.patience_s + target.longest_wait_s)
     async with httpx.AsyncClient(base_url=target.base_url, limits=limits, timeout=timeout, trust_env=False) as client:
         yield Server(target, client)

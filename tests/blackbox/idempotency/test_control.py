@@ -17,7 +17,7 @@ from tests.blackbox.idempotency.target import Target
 pytestmark = pytest.mark.slow
 
 PASSES = {
-    "a_local_request_sent_five_times_takes_effect_once",
+    "local_requests_sent_five_times_take_effect_once",
     "the_first_answer_is_not_called_a_replay_and_every_later_one_is",
     "id_and_time_that_were_minted_are_the_same",
     "a_decline_is_kept_and_given_again",
@@ -41,7 +41,7 @@ FAILS = {
     "a_caller_who_leaves_within_the_body_has_claimed_nothing",
     "after_an_exception_of_outside_work_there_is_still_one_effect",
     # It writes the answer anew, and without its headers; it gives again what is JSON only.
-    "a_local_request_sent_again_gets_the_same_bytes",
+    "local_requests_sent_again_get_the_same_bytes",
     "json_with_spaces_of_its_own_is_given_again_as_it_was",
     "an_answer_that_is_binary_is_given_again",
     # It takes anything as a key, and nothing.

@@ -1,31 +1,11 @@
 """All cases, in the order in which they are told."""
 
-from tests.blackbox.idempotency.case import CASES
-from tests.blackbox.idempotency.cases import (
-    failing,
-    fingerprint,
-    keys,
-    leaving,
-    mismatch,
-    problems,
-    replays,
-    routes,
-    storing,
-    together,
-    windows,
-)
+from importlib import import_module
 
-__all__ = [
-    "CASES",
-    "failing",
-    "fingerprint",
-    "keys",
-    "leaving",
-    "mismatch",
-    "problems",
-    "replays",
-    "routes",
-    "storing",
-    "together",
-    "windows",
-]
+from tests.blackbox.idempotency.case import CASES
+
+FILES = "failing fingerprint keys leaving mismatch problems replays routes storing together windows"
+for name in FILES.split():
+    import_module(f"{__name__}.{name}")
+
+__all__ = ["CASES"]

@@ -3,6 +3,7 @@
 from tests.blackbox.idempotency.asking import ask
 from tests.blackbox.idempotency.case import (
     case,
+    cases,
     expect,
     expect_again,
     expect_counts,
@@ -23,29 +24,32 @@ async def recovers(server: Server, path: str, status: int) -> None:
     await expect_counts(server, asked, runs=2, effects=1)
 
 
-@case
-async def after_a_failure_the_work_is_done_again_and_its_answer_is_kept(server: Server) -> None:
-    await recovers(server, "/local", 500)
+async def replayed(server: Server, path: str, status: int, effects: int) -> None:
+    asked = ask(path, status=status)
+    first = expect_first(await server.send(asked), 500)
+    expect_again(first, await server.send(asked))
+    await expect_counts(server, asked, runs=1, effects=effects)
 
 
-@case
-async def after_a_503_the_work_is_done_again(server: Server) -> None:
-    await recovers(server, "/local", 503)
-
-
-@case
-async def after_an_exception_the_work_is_done_again(server: Server) -> None:
-    await recovers(server, "/local", RAISES)
-
-
-@case
-async def after_a_failure_of_outside_work_there_is_still_one_effect(server: Server) -> None:
-    await recovers(server, "/outside", 500)
-
-
-@case
-async def after_an_exception_of_outside_work_there_is_still_one_effect(server: Server) -> None:
-    await recovers(server, "/outside", RAISES)
+cases(
+    recovers,
+    {
+        "after_a_failure_the_work_is_done_again_and_its_answer_is_kept": ("/local", 500),
+        "after_a_503_the_work_is_done_again": ("/local", 503),
+        "after_an_exception_the_work_is_done_again": ("/local", RAISES),
+        "after_a_failure_of_outside_work_there_is_still_one_effect": ("/outside", 500),
+        "after_an_exception_of_outside_work_there_is_still_one_effect": ("/outside", RAISES),
+    },
+)
+cases(
+    replayed,
+    {
+        "where_a_route_says_so_a_failure_is_kept_and_given_again": ("/replayed-failures", 500, 0),
+        "where_a_route_says_so_an_exception_is_kept_and_given_again": ("/replayed-failures", RAISES, 0),
+        "where_an_outside_route_says_so_a_failure_is_kept_and_given_again": ("/outside-replayed", 500, 1),
+        "where_an_outside_route_says_so_an_exception_is_kept_and_given_again": ("/outside-replayed", RAISES, 1),
+    },
+)
 
 
 @case
@@ -61,33 +65,6 @@ async def a_key_whose_work_failed_cannot_be_used_for_another_request(server: Ser
     expect_first(await server.send(asked), 500)
     expect_status(await server.send(asked.with_body(amount=101)), server.target.mismatch_status)
     expect_first(await server.send(asked))
-
-
-async def replayed(server: Server, path: str, status: int, effects: int) -> None:
-    asked = ask(path, status=status)
-    first = expect_first(await server.send(asked), 500)
-    expect_again(first, await server.send(asked))
-    await expect_counts(server, asked, runs=1, effects=effects)
-
-
-@case
-async def where_a_route_says_so_a_failure_is_kept_and_given_again(server: Server) -> None:
-    await replayed(server, "/replayed-failures", 500, effects=0)
-
-
-@case
-async def where_a_route_says_so_an_exception_is_kept_and_given_again(server: Server) -> None:
-    await replayed(server, "/replayed-failures", RAISES, effects=0)
-
-
-@case
-async def where_an_outside_route_says_so_a_failure_is_kept_and_given_again(server: Server) -> None:
-    await replayed(server, "/outside-replayed", 500, effects=1)
-
-
-@case
-async def where_an_outside_route_says_so_an_exception_is_kept_and_given_again(server: Server) -> None:
-    await replayed(server, "/outside-replayed", RAISES, effects=1)
 
 
 @case

@@ -1,10 +1,9 @@
 """What a key may look like, and what is refused."""
 
-from collections.abc import Sequence
-
-from tests.blackbox.idempotency.asking import Ask, ask, new_key
+from tests.blackbox.idempotency.asking import ask, new_key
 from tests.blackbox.idempotency.case import (
     case,
+    cases,
     expect,
     expect_again,
     expect_counts,
@@ -15,6 +14,8 @@ from tests.blackbox.idempotency.case import (
 from tests.blackbox.idempotency.server import Server
 from tests.blackbox.idempotency.wire import dialled, head, sized
 
+SAME = new_key().encode()
+
 
 async def accepted(server: Server, key: str) -> None:
     asked = ask().but(key=key)
@@ -23,12 +24,13 @@ async def accepted(server: Server, key: str) -> None:
     await expect_counts(server, asked, runs=1, effects=1)
 
 
-async def refused(server: Server, asked: Ask) -> None:
+async def refused(server: Server, key: str | bytes | None, path: str = "/local") -> None:
+    asked = ask(path).but(key=key)
     expect_status(await server.send(asked), 400)
     await expect_counts(server, asked, runs=0, effects=0)
 
 
-async def refused_on_the_wire(server: Server, keys: Sequence[bytes]) -> None:
+async def refused_on_the_wire(server: Server, *keys: bytes) -> None:
     """For lines that a client would not send."""
     asked = ask().but(key=None)
     content = asked.content()
@@ -40,17 +42,46 @@ async def refused_on_the_wire(server: Server, keys: Sequence[bytes]) -> None:
     await expect_counts(server, asked, runs=0, effects=0)
 
 
+cases(
+    accepted,
+    {
+        "a_quote_in_a_quoted_key_is_escaped": (f'"{new_key()}\\"\\\\"',),
+        "sixteen_characters_are_enough": (new_key(16),),
+        "two_hundred_and_fifty_five_characters_are_not_too_many": (new_key(255),),
+    },
+)
+cases(
+    refused,
+    {
+        "fifteen_characters_are_refused": (new_key(15),),
+        "fifteen_characters_in_quotes_are_refused": (f'"{new_key(15)}"',),
+        "two_hundred_and_fifty_six_characters_are_refused": (new_key(256),),
+        "a_header_without_a_key_is_refused": ("",),
+        "an_empty_string_as_key_is_refused": ('""',),
+        "a_quote_that_is_not_closed_is_refused": (f'"{new_key()}',),
+        "something_behind_the_closing_quote_is_refused": (f'"{new_key()}" {new_key()}',),
+        "a_key_with_a_space_in_it_is_refused": (f"{new_key(20)} {new_key(20)}",),
+        "two_keys_in_one_line_are_refused": (f"{new_key()}, {new_key()}",),
+        "a_key_that_is_not_ascii_is_refused": (f"{new_key(20)}-ключ-é".encode(),),
+        "a_request_without_a_key_is_refused_where_one_is_required": (None,),
+        "an_outside_request_without_a_key_is_refused_where_one_is_required": (None, "/outside"),
+    },
+)
+cases(
+    refused_on_the_wire,
+    {
+        "a_control_character_in_a_key_is_refused": (new_key(20).encode() + b"\x01" + new_key(20).encode(),),
+        "two_lines_with_different_keys_are_refused": (new_key().encode(), new_key().encode()),
+        "two_lines_with_the_same_key_are_refused": (SAME, SAME),
+    },
+)
+
+
 @case
 async def a_key_in_quotes_and_without_are_the_same_key(server: Server) -> None:
     asked = ask()
     first = expect_first(await server.send(asked))
     expect_again(first, await server.send(asked.but(key=f'"{asked.key!s}"')))
-
-
-@case
-async def a_quote_in_a_quoted_key_is_escaped(server: Server) -> None:
-    plain = new_key()
-    await accepted(server, f'"{plain}\\"\\\\"')
 
 
 @case
@@ -74,88 +105,6 @@ async def the_name_of_the_header_may_be_written_in_any_case(server: Server) -> N
     first = expect_first(await server.send(asked))
     again = asked.but(key=None, headers={"IDEMPOTENCY-key": str(asked.key)})
     expect_again(first, await server.send(again))
-
-
-@case
-async def sixteen_characters_are_enough(server: Server) -> None:
-    await accepted(server, new_key(16))
-
-
-@case
-async def two_hundred_and_fifty_five_characters_are_not_too_many(server: Server) -> None:
-    await accepted(server, new_key(255))
-
-
-@case
-async def fifteen_characters_are_refused(server: Server) -> None:
-    await refused(server, ask().but(key=new_key(15)))
-
-
-@case
-async def fifteen_characters_in_quotes_are_refused(server: Server) -> None:
-    await refused(server, ask().but(key=f'"{new_key(15)}"'))
-
-
-@case
-async def two_hundred_and_fifty_six_characters_are_refused(server: Server) -> None:
-    await refused(server, ask().but(key=new_key(256)))
-
-
-@case
-async def a_header_without_a_key_is_refused(server: Server) -> None:
-    await refused(server, ask().but(key=""))
-
-
-@case
-async def an_empty_string_as_key_is_refused(server: Server) -> None:
-    await refused(server, ask().but(key='""'))
-
-
-@case
-async def a_quote_that_is_not_closed_is_refused(server: Server) -> None:
-    await refused(server, ask().but(key=f'"{new_key()}'))
-
-
-@case
-async def something_behind_the_closing_quote_is_refused(server: Server) -> None:
-    await refused(server, ask().but(key=f'"{new_key()}" {new_key()}'))
-
-
-@case
-async def a_key_with_a_space_in_it_is_refused(server: Server) -> None:
-    await refused(server, ask().but(key=f"{new_key(20)} {new_key(20)}"))
-
-
-@case
-async def two_keys_in_one_line_are_refused(server: Server) -> None:
-    await refused(server, ask().but(key=f"{new_key()}, {new_key()}"))
-
-
-@case
-async def a_key_that_is_not_ascii_is_refused(server: Server) -> None:
-    await refused(server, ask().but(key=f"{new_key(20)}-ключ-é".encode()))
-
-
-@case
-async def a_control_character_in_a_key_is_refused(server: Server) -> None:
-    await refused_on_the_wire(server, [new_key(20).encode() + b"\x01" + new_key(20).encode()])
-
-
-@case
-async def two_lines_with_different_keys_are_refused(server: Server) -> None:
-    await refused_on_the_wire(server, [new_key().encode(), new_key().encode()])
-
-
-@case
-async def two_lines_with_the_same_key_are_refused(server: Server) -> None:
-    key = new_key().encode()
-    await refused_on_the_wire(server, [key, key])
-
-
-@case
-async def a_request_without_a_key_is_refused_where_one_is_required(server: Server) -> None:
-    await refused(server, ask("/local").but(key=None))
-    await refused(server, ask("/outside").but(key=None))
 
 
 @case

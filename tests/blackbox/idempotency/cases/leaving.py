@@ -1,7 +1,15 @@
 """Callers who leave: the work goes on, and who comes again gets its answer."""
 
 from tests.blackbox.idempotency.asking import ask
-from tests.blackbox.idempotency.case import case, expect, expect_again, expect_counts, expect_first, expect_status
+from tests.blackbox.idempotency.case import (
+    case,
+    cases,
+    expect,
+    expect_again,
+    expect_counts,
+    expect_first,
+    expect_status,
+)
 from tests.blackbox.idempotency.server import Server
 from tests.blackbox.idempotency.wire import dialled, head, sized
 
@@ -17,14 +25,13 @@ async def leaves_before_the_answer(server: Server, path: str) -> None:
     await expect_counts(server, asked, runs=1, effects=1)
 
 
-@case
-async def a_caller_who_leaves_a_local_route_before_the_answer_gets_it_later(server: Server) -> None:
-    await leaves_before_the_answer(server, "/local")
-
-
-@case
-async def a_caller_who_leaves_an_outside_route_before_the_answer_gets_it_later(server: Server) -> None:
-    await leaves_before_the_answer(server, "/outside")
+cases(
+    leaves_before_the_answer,
+    {
+        "a_caller_who_leaves_a_local_route_before_the_answer_gets_it_later": ("/local",),
+        "a_caller_who_leaves_an_outside_route_before_the_answer_gets_it_later": ("/outside",),
+    },
+)
 
 
 @case

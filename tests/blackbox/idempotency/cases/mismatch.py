@@ -1,12 +1,22 @@
 """A key that was used for another request is neither executed nor replayed."""
 
+from collections.abc import Callable
+
 from tests.blackbox.idempotency.asking import Ask, ask, ask_raw
-from tests.blackbox.idempotency.case import case, expect, expect_again, expect_counts, expect_first, expect_status
-from tests.blackbox.idempotency.reply import Reply
+from tests.blackbox.idempotency.case import (
+    case,
+    cases,
+    expect,
+    expect_again,
+    expect_counts,
+    expect_first,
+    expect_status,
+)
 from tests.blackbox.idempotency.server import Server, in_flight
 
 
-async def refused(server: Server, asked: Ask, other: Ask) -> Reply:
+async def refused(server: Server, asked: Ask, change: Callable[[Ask], Ask]) -> None:
+    other = change(asked)
     first = expect_first(await server.send(asked))
     mismatch = expect_status(await server.send(other), server.target.mismatch_status)
     expect(mismatch.replayed is None, "a refusal is called a replay")
@@ -14,49 +24,34 @@ async def refused(server: Server, asked: Ask, other: Ask) -> Reply:
     await expect_counts(server, other, runs=runs, effects=runs)
     expect_again(first, await server.send(asked))
     await expect_counts(server, asked, runs=1, effects=1)
-    return mismatch
 
 
-@case
-async def another_amount_under_the_same_key_is_refused(server: Server) -> None:
-    asked = ask()
-    await refused(server, asked, asked.with_body(amount=101))
-
-
-@case
-async def another_amount_on_an_outside_route_is_refused(server: Server) -> None:
-    asked = ask("/outside")
-    await refused(server, asked, asked.with_body(amount=101))
-
-
-@case
-async def an_amount_that_differs_only_beyond_double_precision_is_refused(server: Server) -> None:
-    asked = ask(amount=2**53)
-    await refused(server, asked, asked.with_body(amount=2**53 + 1))
-
-
-@case
-async def a_number_as_text_is_another_request(server: Server) -> None:
-    asked = ask(note=100)
-    await refused(server, asked, asked.with_body(note="100"))
-
-
-@case
-async def a_member_that_is_null_is_not_one_that_is_missing(server: Server) -> None:
-    asked = ask()
-    await refused(server, asked, asked.with_body(note=None))
-
-
-@case
-async def the_order_of_a_list_matters(server: Server) -> None:
-    asked = ask(items=[1, 2])
-    await refused(server, asked, asked.with_body(items=[2, 1]))
-
-
-@case
-async def another_path_is_refused(server: Server) -> None:
-    asked = ask("/local")
-    await refused(server, asked, asked.but(path="/local/part"))
+cases(
+    refused,
+    {
+        "another_amount_under_the_same_key_is_refused": (ask(), lambda asked: asked.with_body(amount=101)),
+        "another_amount_on_an_outside_route_is_refused": (ask("/outside"), lambda asked: asked.with_body(amount=101)),
+        "an_amount_that_differs_only_beyond_double_precision_is_refused": (
+            ask(amount=2**53),
+            lambda asked: asked.with_body(amount=2**53 + 1),
+        ),
+        "a_number_as_text_is_another_request": (ask(note=100), lambda asked: asked.with_body(note="100")),
+        "a_member_that_is_null_is_not_one_that_is_missing": (ask(), lambda asked: asked.with_body(note=None)),
+        "the_order_of_a_list_matters": (ask(items=[1, 2]), lambda asked: asked.with_body(items=[2, 1])),
+        "another_path_is_refused": (ask("/local"), lambda asked: asked.but(path="/local/part")),
+        "another_route_is_refused": (ask("/local"), lambda asked: asked.but(path="/outside")),
+        "another_query_is_refused": (ask().but(query="page=1"), lambda asked: asked.but(query="page=2")),
+        "another_method_is_refused": (ask(), lambda asked: asked.but(method="PATCH")),
+        "raw_bodies_that_differ_in_one_byte_are_refused": (
+            ask_raw(b"the same length", "text/plain"),
+            lambda asked: asked.but(body=b"the same lengtH"),
+        ),
+        "another_media_type_is_refused": (
+            ask_raw(b"<a/>", "text/plain"),
+            lambda asked: asked.but(content_type="application/xml"),
+        ),
+    },
+)
 
 
 @case
@@ -69,36 +64,6 @@ async def a_path_that_is_spelled_otherwise_is_never_taken_for_a_retry(server: Se
         said = f"{path}?{query} is answered with {reply}"
         expect(reply.status in (307, 404, server.target.mismatch_status) and reply.replayed is None, said)
     await expect_counts(server, asked, runs=1, effects=1)
-
-
-@case
-async def another_route_is_refused(server: Server) -> None:
-    asked = ask("/local")
-    await refused(server, asked, asked.but(path="/outside"))
-
-
-@case
-async def another_query_is_refused(server: Server) -> None:
-    asked = ask().but(query="page=1")
-    await refused(server, asked, asked.but(query="page=2"))
-
-
-@case
-async def another_method_is_refused(server: Server) -> None:
-    asked = ask()
-    await refused(server, asked, asked.but(method="PATCH"))
-
-
-@case
-async def raw_bodies_that_differ_in_one_byte_are_refused(server: Server) -> None:
-    asked = ask_raw(b"the same length", "text/plain")
-    await refused(server, asked, asked.but(body=b"the same lengtH"))
-
-
-@case
-async def another_media_type_is_refused(server: Server) -> None:
-    asked = ask_raw(b"<a/>", "text/plain")
-    await refused(server, asked, asked.but(content_type="application/xml"))
 
 
 @case

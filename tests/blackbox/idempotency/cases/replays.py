@@ -3,6 +3,7 @@
 from tests.blackbox.idempotency.asking import Ask, ask
 from tests.blackbox.idempotency.case import (
     case,
+    cases,
     expect,
     expect_again,
     expect_counts,
@@ -25,30 +26,16 @@ async def all_the_same(server: Server, path: str) -> None:
     expect_same_headers(first, again)
 
 
-@case
-async def a_local_request_sent_again_gets_the_same_bytes(server: Server) -> None:
-    await all_the_same(server, "/local")
-
-
-@case
-async def an_outside_request_sent_again_gets_the_same_bytes(server: Server) -> None:
-    await all_the_same(server, "/outside")
-
-
-@case
-async def a_local_request_sent_five_times_takes_effect_once(server: Server) -> None:
-    asked = ask("/local")
+async def five_times(server: Server, path: str) -> None:
+    asked = ask(path)
     for _ in range(5):
         await server.send(asked)
     await expect_counts(server, asked, runs=1, effects=1)
 
 
-@case
-async def an_outside_request_sent_five_times_takes_effect_once(server: Server) -> None:
-    asked = ask("/outside")
-    for _ in range(5):
-        await server.send(asked)
-    await expect_counts(server, asked, runs=1, effects=1)
+for effect in ("local", "outside"):
+    cases(all_the_same, {f"{effect}_requests_sent_again_get_the_same_bytes": (f"/{effect}",)})
+    cases(five_times, {f"{effect}_requests_sent_five_times_take_effect_once": (f"/{effect}",)})
 
 
 @case

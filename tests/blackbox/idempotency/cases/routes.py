@@ -1,7 +1,15 @@
 """Routes that need no key, take one, or do not look at it; and methods that change nothing."""
 
 from tests.blackbox.idempotency.asking import Ask, ask
-from tests.blackbox.idempotency.case import case, expect, expect_again, expect_counts, expect_first, expect_status
+from tests.blackbox.idempotency.case import (
+    case,
+    cases,
+    expect,
+    expect_again,
+    expect_counts,
+    expect_first,
+    expect_status,
+)
 from tests.blackbox.idempotency.server import Server
 
 
@@ -16,14 +24,13 @@ async def protected_with_a_key_only(server: Server, path: str) -> None:
     await expect_counts(server, without, runs=2, effects=2)
 
 
-@case
-async def where_a_key_is_optional_only_requests_with_one_are_protected(server: Server) -> None:
-    await protected_with_a_key_only(server, "/optional")
-
-
-@case
-async def where_keys_are_counted_only_requests_with_one_are_protected(server: Server) -> None:
-    await protected_with_a_key_only(server, "/counted")
+cases(
+    protected_with_a_key_only,
+    {
+        "where_a_key_is_optional_only_requests_with_one_are_protected": ("/optional",),
+        "where_keys_are_counted_only_requests_with_one_are_protected": ("/counted",),
+    },
+)
 
 
 @case

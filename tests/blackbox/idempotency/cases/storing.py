@@ -1,7 +1,7 @@
 """Which answers are kept: those of the work itself. What was refused before it leaves the key as it was."""
 
 from tests.blackbox.idempotency.asking import Ask, ask, ask_raw
-from tests.blackbox.idempotency.case import case, expect_again, expect_counts, expect_first, expect_status
+from tests.blackbox.idempotency.case import case, cases, expect_again, expect_counts, expect_first, expect_status
 from tests.blackbox.idempotency.server import Server
 
 
@@ -21,36 +21,32 @@ async def not_kept(server: Server, refused: Ask, mended: Ask, status: int) -> No
     await expect_counts(server, mended, runs=1, effects=1)
 
 
-@case
-async def a_decline_is_kept_and_given_again(server: Server) -> None:
-    await kept(server, 402, "/local")
+async def tried_again(server: Server, status: int, path: str) -> None:
+    asked = ask(path, status=status, times=1)
+    expect_first(await server.send(asked), status)
+    first = expect_first(await server.send(asked))
+    expect_again(first, await server.send(asked))
+    await expect_counts(server, asked, runs=2, effects=1)
 
 
-@case
-async def a_decline_of_the_provider_is_kept_and_given_again(server: Server) -> None:
-    await kept(server, 402, "/outside")
-
-
-@case
-async def not_found_by_the_work_is_kept(server: Server) -> None:
-    await kept(server, 404, "/local")
-
-
-@case
-async def a_conflict_found_by_the_work_is_kept(server: Server) -> None:
-    await kept(server, 409, "/local")
-
-
-@case
-async def a_refusal_by_the_rules_of_the_work_is_kept(server: Server) -> None:
-    await kept(server, 422, "/local")
-
-
-@case
-async def what_an_error_answer_had_written_is_undone(server: Server) -> None:
-    asked = ask("/local", status=404)
-    expect_first(await server.send(asked), 404)
-    await expect_counts(server, asked, runs=1, effects=0)
+cases(
+    kept,
+    {
+        "a_decline_is_kept_and_given_again": (402, "/local"),
+        "a_decline_of_the_provider_is_kept_and_given_again": (402, "/outside"),
+        "not_found_by_the_work_is_kept_and_what_it_had_written_is_undone": (404, "/local"),
+        "a_conflict_found_by_the_work_is_kept": (409, "/local"),
+        "a_refusal_by_the_rules_of_the_work_is_kept": (422, "/local"),
+    },
+)
+cases(
+    tried_again,
+    {
+        "a_rate_limit_within_the_work_is_not_kept": (429, "/local"),
+        "a_rate_limit_within_outside_work_is_not_kept": (429, "/outside"),
+        "forbidden_by_the_work_is_not_kept": (403, "/local"),
+    },
+)
 
 
 @case
@@ -96,26 +92,3 @@ async def a_rate_limit_before_the_work_is_not_kept(server: Server) -> None:
 async def a_body_that_is_too_large_is_not_kept(server: Server) -> None:
     mended = ask_raw(b"smaller", "application/octet-stream")
     await not_kept(server, mended.but(body=b"x" * (server.target.largest_body * 3 // 2)), mended, 413)
-
-
-@case
-async def a_rate_limit_within_the_work_is_not_kept(server: Server) -> None:
-    await tried_again(server, 429, "/local")
-
-
-@case
-async def a_rate_limit_within_outside_work_is_not_kept(server: Server) -> None:
-    await tried_again(server, 429, "/outside")
-
-
-@case
-async def forbidden_by_the_work_is_not_kept(server: Server) -> None:
-    await tried_again(server, 403, "/local")
-
-
-async def tried_again(server: Server, status: int, path: str) -> None:
-    asked = ask(path, status=status, times=1)
-    expect_first(await server.send(asked), status)
-    first = expect_first(await server.send(asked))
-    expect_again(first, await server.send(asked))
-    await expect_counts(server, asked, runs=2, effects=1)

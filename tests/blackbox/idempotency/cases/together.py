@@ -5,6 +5,7 @@ import asyncio
 from tests.blackbox.idempotency.asking import ask
 from tests.blackbox.idempotency.case import (
     case,
+    cases,
     expect,
     expect_again,
     expect_counts,
@@ -13,19 +14,17 @@ from tests.blackbox.idempotency.case import (
 )
 from tests.blackbox.idempotency.server import Server, in_flight
 
-MANY = 20
 
-
-async def one_of_many_works(server: Server, path: str) -> None:
-    asked = ask(path, delay_ms=300)
-    replies = await server.together([asked] * MANY)
+async def one_of_many_works(server: Server, path: str, many: int = 20, delay_ms: int = 300) -> None:
+    asked = ask(path, delay_ms=delay_ms)
+    replies = await server.together([asked] * many)
     answered = [reply for reply in replies if reply.status == 201]
     refused = [reply for reply in replies if reply.status != 201]
     for reply in refused:
         expect_status(reply, 409)
         expect(bool(reply.header("retry-after")), f"a 409 does not say when to ask again: {reply.headers}")
     first = [reply for reply in answered if reply.replayed is None]
-    expect(len(first) == 1, f"{len(first)} of {MANY} say that they are the first answer")
+    expect(len(first) == 1, f"{len(first)} of {many} say that they are the first answer")
     for reply in answered:
         if reply is not first[0]:
             expect_again(first[0], reply)
@@ -33,14 +32,32 @@ async def one_of_many_works(server: Server, path: str) -> None:
     await expect_counts(server, asked, runs=1, effects=1)
 
 
-@case
-async def of_twenty_local_requests_at_once_one_works(server: Server) -> None:
-    await one_of_many_works(server, "/local")
+async def comes_too_early(server: Server, path: str) -> None:
+    """Longer in flight than a request is let wait: 409, and the answer for one that comes again."""
+    asked = ask(path, delay_ms=int((server.target.longest_wait_s + 1) * 1000))
+    async with in_flight(server, asked) as working:
+        early = expect_status(await server.send(asked), 409)
+        after = early.header("retry-after")
+        expect(after.isdigit() and 0 < int(after) <= 60, f"Retry-After is {after!r}, not some seconds")
+        first = expect_first(await working)
+    expect_again(first, await server.send(asked))
+    await expect_counts(server, asked, runs=1, effects=1)
 
 
-@case
-async def of_twenty_outside_requests_at_once_one_works(server: Server) -> None:
-    await one_of_many_works(server, "/outside")
+cases(
+    one_of_many_works,
+    {
+        "of_twenty_local_requests_at_once_one_works": ("/local",),
+        "of_twenty_outside_requests_at_once_one_works": ("/outside",),
+    },
+)
+cases(
+    comes_too_early,
+    {
+        "a_local_request_in_flight_for_long_is_answered_409_with_retry_after": ("/local",),
+        "an_outside_request_in_flight_for_long_is_answered_409_with_retry_after": ("/outside",),
+    },
+)
 
 
 @case
@@ -61,28 +78,6 @@ async def tenants_with_the_same_key_do_not_wait_for_each_other(server: Server) -
     async with in_flight(server, mine) as working:
         expect_first(await server.send(theirs))
         expect_first(await working)
-
-
-async def comes_too_early(server: Server, path: str) -> None:
-    """Longer in flight than anybody is let wait: 409, and the answer for whoever comes again."""
-    asked = ask(path, delay_ms=int((server.target.longest_wait_s + 1) * 1000))
-    async with in_flight(server, asked) as working:
-        early = expect_status(await server.send(asked), 409)
-        after = early.header("retry-after")
-        expect(after.isdigit() and 0 < int(after) <= 60, f"Retry-After is {after!r}, not some seconds")
-        first = expect_first(await working)
-    expect_again(first, await server.send(asked))
-    await expect_counts(server, asked, runs=1, effects=1)
-
-
-@case
-async def a_local_request_in_flight_for_long_is_answered_409_with_retry_after(server: Server) -> None:
-    await comes_too_early(server, "/local")
-
-
-@case
-async def an_outside_request_in_flight_for_long_is_answered_409_with_retry_after(server: Server) -> None:
-    await comes_too_early(server, "/outside")
 
 
 @case
