@@ -1,5 +1,6 @@
 """Fingerprints: frozen ones, what does not matter to them, and that everything else does."""
 
+import json
 import time
 from decimal import Decimal, InvalidOperation
 from itertools import combinations_with_replacement
@@ -269,6 +270,9 @@ _values = some.recursive(
 )
 
 
+_space = some.sampled_from(["", " ", "\n\t", "\r\n"])
+
+
 @some.composite
 def _spellings(draw: some.DrawFn, value: Value) -> bytes:
     return _spell(draw, value).encode("utf-8")
@@ -276,27 +280,16 @@ def _spellings(draw: some.DrawFn, value: Value) -> bytes:
 
 def _spell(draw: some.DrawFn, value: Value) -> str:
     match value:
-        case None:
-            text = "null"
-        case bool():
-            text = str(value).lower()
         case Decimal():
             text = _spell_number(draw, value)
-        case str():
-            text = _spell_text(draw, value)
         case list():
             text = "[" + ",".join(_spell(draw, each) for each in value) + "]"
         case dict():
             members = draw(some.permutations(list(value.items())))
-            text = "{" + ",".join(f"{_spell_name(draw, name)}:{_spell(draw, each)}" for name, each in members) + "}"
+            text = "{" + ",".join(f"{_spell(draw, name)}:{_spell(draw, each)}" for name, each in members) + "}"
+        case _:
+            text = json.dumps(value, ensure_ascii=draw(some.booleans()))
     return draw(_space) + text + draw(_space)
-
-
-_space = some.sampled_from(["", " ", "\n\t", "\r\n"])
-
-
-def _spell_name(draw: some.DrawFn, name: str) -> str:
-    return draw(_space) + _spell_text(draw, name) + draw(_space)
 
 
 def _spell_number(draw: some.DrawFn, number: Decimal) -> str:
@@ -315,18 +308,6 @@ def _spell_number(draw: some.DrawFn, number: Decimal) -> str:
         plus = "+" if power >= 0 and draw(some.booleans()) else ""
         spelled += draw(some.sampled_from("eE")) + plus + str(power)
     return spelled
-
-
-def _spell_text(draw: some.DrawFn, text: str) -> str:
-    escaped = draw(some.booleans())
-    return '"' + "".join(_spell_character(character, escaped) for character in text) + '"'
-
-
-def _spell_character(character: str, escaped: bool) -> str:
-    if not escaped and character >= " " and character not in '"\\':
-        return character
-    units = character.encode("utf-16-be")
-    return "".join(f"\\u{units[place : place + 2].hex()}" for place in range(0, len(units), 2))
 
 
 def _means_the_same(one: Value, other: Value) -> bool:
