@@ -40,7 +40,16 @@ pytestmark = [pytest.mark.slow, pytest.mark.timeout(3_600 if SOAK else 300)]
 async def test_of_a_crowd_under_one_key_one_is_done_and_others_are_still_answered(
     database_url: str, tmp_path: Path
 ) -> None:
-    command = [sys.executable, "-m", "tests.idempotency_app", "--database", database_url, "--pool", "20", "--completer"]
+    command = [
+        sys.executable,
+        "-m",
+        "tests.support.idempotency.reference_app",
+        "--database",
+        database_url,
+        "--pool",
+        "20",
+        "--completer",
+    ]
     environment = {"SUREFOOT_IDEMPOTENCY_WAIT_IN_FLIGHT": f"PT{WAIT_S}S"}
     ways = itertools.islice(itertools.cycle(itertools.product(PATHS, DELAYS_MS)), KEYS)
     room = asyncio.Semaphore(CROWDS)
