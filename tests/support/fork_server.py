@@ -74,6 +74,16 @@ def serve(requests: socket.socket) -> None:
     signal.signal(signal.SIGCHLD, lambda *_: None)
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the tests' to handle
     children: set[int] = set()
+    try:
+        _serve(requests, woken, wake, children)
+    except ConnectionError:
+        pass  # the tests have ended in the middle of a word
+    finally:
+        for child in children:
+            _kill_group(child)
+
+
+def _serve(requests: socket.socket, woken: socket.socket, wake: socket.socket, children: set[int]) -> None:
     while True:
         ready, _, _ = select.select([requests, woken], [], [])
         if woken in ready:
@@ -81,26 +91,27 @@ def serve(requests: socket.socket) -> None:
             _report_ended(requests, children)
         if requests in ready:
             text, streams, _, _ = socket.recv_fds(requests, 1 << 16, 3)
+            while text and not text.endswith(b"\n"):
+                more = requests.recv(1 << 16)
+                text = text + more if more else b""
             if not text:
-                break
-            while not text.endswith(b"\n"):
-                text += requests.recv(1 << 16)
-            children.add(_fork(Request(**json.loads(text)), streams, requests, (woken, wake)))
-    for child in children:
-        _kill_group(child)
+                return
+            pid = _fork(Request(**json.loads(text)), streams, (requests, woken, wake))
+            children.add(pid)
+            requests.sendall(json.dumps({"started": pid}).encode() + b"\n")
 
 
-def _fork(request: Request, streams: list[int], requests: socket.socket, wakers: tuple[socket.socket, ...]) -> int:
+def _fork(request: Request, streams: list[int], ours: tuple[socket.socket, ...]) -> int:
     check_forkable()
     pid = os.fork()
     if pid == 0:
         signal.set_wakeup_fd(-1)
-        for one in (requests, *wakers):
+        for one in ours:
             one.close()
         _become(request, streams)
+    os.setpgid(pid, pid)  # here and in the child: whichever is first, its group is there when it is to be ended
     for stream in streams:
         os.close(stream)
-    requests.sendall(json.dumps({"started": pid}).encode() + b"\n")
     return pid
 
 
@@ -138,7 +149,7 @@ def _become(request: Request, streams: list[int]) -> NoReturn:
     """Run the program as `python -m` would, and end with its exit code."""
     code = 1
     try:
-        os.setsid()
+        os.setpgid(0, 0)
         _take(streams)
         os.chdir(request.directory)
         os.environ.clear()
