@@ -75,7 +75,7 @@ def _migrate(url: str) -> None:
 @contextmanager
 def _database(server: EmbeddedPostgres, *, template: str) -> Iterator[str]:
     name = f"test_{uuid.uuid4().hex[:16]}"
-    _execute(server, f"CREATE DATABASE {name} TEMPLATE {template}")
+    _execute(server, f"CREATE DATABASE {name} TEMPLATE {template} STRATEGY FILE_COPY")
     try:
         yield _url(server, name)
     finally:

@@ -24,7 +24,7 @@ def test_a_test_that_was_run_and_not_collected_is_named() -> None:
 def test_a_run_says_what_it_left_out_and_ran(pytester: pytest.Pytester) -> None:
     pytester.makeconftest(CONFTEST)
     pytester.makepyfile("def test_one(): pass\ndef test_other(): pass\ndef test_third(): pass")
-    done = pytester.runpytest_inprocess("-k", "one or other", "-p", "no:cacheprovider")
+    done = pytester.runpytest_inprocess("-k", "one or other", "-p", "no:cacheprovider", "-p", "no:asyncio")
     done.stdout.fnmatch_lines(["collected 3 = left out 1 + run 2 + skipped 0; *"])
     assert done.ret == 0
 
@@ -38,7 +38,7 @@ def pytest_collection_modifyitems(items):
 """
     )
     pytester.makepyfile("def test_one(): pass")
-    done = pytester.runpytest_inprocess("-p", "no:cacheprovider")
+    done = pytester.runpytest_inprocess("-p", "no:cacheprovider", "-p", "no:asyncio")
     done.stderr.fnmatch_lines(["*1 node ids stand for several tests*"])
     assert done.ret == pytest.ExitCode.USAGE_ERROR
 
@@ -53,6 +53,6 @@ def pytest_runtestloop(session):
 """
     )
     pytester.makepyfile("def test_one(): pass\ndef test_other(): pass")
-    done = pytester.runpytest_inprocess("-p", "no:cacheprovider")
+    done = pytester.runpytest_inprocess("-p", "no:cacheprovider", "-p", "no:asyncio")
     done.stdout.fnmatch_lines(["1 collected tests were not run, among them *test_one."])
     assert done.ret == pytest.ExitCode.TESTS_FAILED
