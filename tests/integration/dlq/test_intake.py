@@ -42,7 +42,7 @@ async def test_a_dead_event_becomes_a_row_with_all_that_is_known_of_it(
     assert row["recorded_at"] == parked["recorded_at"]
     assert (row["reason"], row["error"]) == ("permanent", "Number 1 cannot be had.")
     assert row["error_type"] == "surefoot.consumer.failures.Permanent"
-    assert "deciding.py" in row["stack"]
+    assert "controls.py" in row["stack"]
     assert row["fingerprint"] == parked["fingerprint"]
     assert [failure[1] for failure in json.loads(row["failures"])] == ["Number 1 cannot be had."]
     assert (row["attempts"], row["replays"], row["deaths"], row["held"]) == (1, 0, 1, True)

@@ -15,7 +15,17 @@ from starlette.responses import JSONResponse
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from surefoot.idempotency import Idempotent, PhaseMisuse, ProviderBusy, Store, Tx, idempotent
-from tests.support.idempotency.apps import SETTINGS, Bank, Turn, answers, app_around, breaks, hangs, paying
+from tests.support.idempotency.apps import (
+    SETTINGS,
+    Bank,
+    Turn,
+    answers,
+    app_around,
+    breaks,
+    hangs,
+    paying,
+    until_it_hangs,
+)
 from tests.support.idempotency.http_harness import REPLAYED, new_key, served
 from tests.support.waiting import eventually
 
@@ -48,7 +58,7 @@ class Impatient:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         try:
-            async with asyncio.timeout(0.2):
+            async with until_it_hangs():
                 await self._app(scope, receive, send)
         except TimeoutError:
             await JSONResponse({"said": "it takes too long"}, 503)(scope, receive, send)
@@ -64,7 +74,7 @@ async def test_a_call_that_the_handler_itself_cuts_short_has_an_unknown_outcome(
     @idempotent(effect="outside", on_failure=on_failure)
     async def pay(once: Idempotent) -> JSONResponse:
         try:
-            async with asyncio.timeout(0.1):
+            async with until_it_hangs():
                 paid = await once.call("charge", bank.charge)
         except TimeoutError:
             return JSONResponse({"said": "it takes too long"}, status)

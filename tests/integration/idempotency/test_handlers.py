@@ -15,7 +15,7 @@ from sqlalchemy.orm import DeclarativeBase, Mapped, mapped_column
 from starlette.responses import JSONResponse, Response, StreamingResponse
 
 from surefoot.idempotency import Idempotency, Idempotent, PhaseMisuse, Store, Tx, idempotent
-from tests.support.idempotency.apps import SETTINGS, Bank, answers, app_around, breaks, hangs
+from tests.support.idempotency.apps import SETTINGS, Bank, answers, app_around, breaks, hangs, until_it_hangs
 from tests.support.idempotency.http_harness import REPLAYED, new_key, served
 from tests.support.idempotency.reference_middleware import Quiet
 from tests.support.waiting import eventually
@@ -130,7 +130,7 @@ async def test_a_phase_that_the_handler_cuts_short_leaves_nothing_for_the_next_o
     @idempotent(effect="outside")
     async def pay(once: Idempotent) -> str:
         with suppress(TimeoutError):
-            async with asyncio.timeout(0.1):
+            async with until_it_hangs():
                 await once.phase("written", write)
         return await once.call("charge", bank.charge)
 
