@@ -86,10 +86,11 @@ class Up:
         return {pid: command for pid, command in found.items() if command}  # one that has ended has none
 
     def kill_all(self) -> None:
-        for pid in self.left():
-            os.kill(pid, signal.SIGKILL)
+        """Kill it as a crash would. Its guard ends the children."""
         if self.process is not None:
+            self.process.kill()
             self.process.communicate()
+        wait_until(lambda: not self.left(), what="the guard has ended what was left")
 
 
 @pytest.fixture
