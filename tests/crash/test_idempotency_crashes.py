@@ -73,7 +73,7 @@ async def test_a_process_is_killed_and_clients_try_again_at_once(point: str, gro
 
 
 @cases(POINTS)
-async def test_a_process_is_killed_and_nobody_tries_again_until_the_completer_is_done(
+async def test_a_process_is_killed_and_no_client_tries_again_until_the_completer_is_done(
     point: str, ground: Ground
 ) -> None:
     asked = ask("/charges", at_once=point.startswith("claimed"))

@@ -52,7 +52,7 @@ async def test_two_requests_at_once_are_both_executed_only_without_the_lock_and_
     assert await ground.violations("/charges") == expected
 
 
-async def test_another_request_gets_the_answer_only_if_nobody_asks_whether_it_is_the_same(
+async def test_another_request_gets_the_answer_only_if_requests_are_not_compared(
     ground: Ground,
 ) -> None:
     """It is told that it is done, and nothing was done for it."""
@@ -81,7 +81,7 @@ async def test_a_provider_that_knows_requests_by_our_id_charges_again_only_if_th
     assert await ground.violations("/charges") == expected
 
 
-async def test_a_resumed_request_writes_its_entry_again_only_if_nobody_asks_which_phases_are_done(
+async def test_a_resumed_request_writes_its_entry_again_only_if_finished_phases_are_not_looked_up(
     ground: Ground,
 ) -> None:
     await die_and_be_completed(ground, "idempotency.phase_committed=kill@2", "finished_phases")
@@ -94,7 +94,7 @@ async def test_a_resumed_request_writes_its_entry_again_only_if_nobody_asks_whic
 async def test_a_woken_process_changes_an_answer_only_without_the_fence(
     ground: Ground,
 ) -> None:
-    """It freezes when all its work is done; somebody else stores an answer, and a client gets it. Then it wakes."""
+    """It freezes when all its work is done; the completer stores an answer, and a client gets it. Then it wakes."""
     asked = ask("/charges")
     how = {"weakened": "fence", "failpoints": "idempotency.phase_committed=stop@2"}
     frozen, other = await ground.start_two(how, {})
@@ -151,7 +151,7 @@ async def test_a_local_route_writes_its_entry_again_only_if_work_and_answer_are_
     assert await ground.violations("/entries") == {"charged_twice"}
 
 
-async def test_a_charge_that_nobody_asks_for_again_is_lost_only_without_the_completer(
+async def test_a_charge_that_no_client_asks_for_again_is_lost_only_without_the_completer(
     ground: Ground,
 ) -> None:
     asked = ask("/charges")

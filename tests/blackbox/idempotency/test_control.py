@@ -30,14 +30,14 @@ FAILS = {
     # It has no fingerprint: another request gets the answer of the first.
     "another_amount_under_the_same_key_is_refused",
     "another_path_is_refused",
-    # It has no tenants: one gets the answer of the other, and so does whoever has not signed in.
+    # It has no tenants: one gets the answer of the other, and so does a caller who has not signed in.
     "the_same_request_of_another_tenant_is_not_answered_with_ours",
     "bad_credentials_get_nothing_that_was_kept",
-    # It stores every answer, whoever made it.
+    # It stores every answer, also those of the framework.
     "a_body_that_is_not_valid_can_be_mended_under_the_same_key",
     "bad_credentials_are_not_kept",
     "after_a_failure_the_work_is_done_again_and_its_answer_is_kept",
-    # It claims the key before there is a request, and lets nobody have it who comes after a failure.
+    # It claims the key before there is a request, and keeps it from requests after a failure.
     "a_caller_who_leaves_within_the_body_has_claimed_nothing",
     "after_an_exception_of_outside_work_there_is_still_one_effect",
     # It writes the answer anew, and without its headers; it gives again what is JSON only.
@@ -49,7 +49,7 @@ FAILS = {
     "two_lines_with_different_keys_are_refused",
     "a_request_without_a_key_is_refused_where_one_is_required",
     "a_key_in_quotes_and_without_are_the_same_key",
-    # It does not let anybody wait, and does not say when to come again.
+    # It lets no request wait, and does not say when to come again.
     "one_that_comes_shortly_before_the_end_waits_and_gets_the_answer",
     "a_local_request_in_flight_for_long_is_answered_409_with_retry_after",
 }

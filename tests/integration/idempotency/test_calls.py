@@ -1,4 +1,4 @@
-"""A provider that may have charged is never forgotten, whatever a handler does with what it was told.
+"""A provider that may have charged is never forgotten, even if the handler ignores what it was told.
 
 An outcome that is not known is answered as such (504) until a later attempt, under the same key, has found it out.
 """

@@ -93,7 +93,7 @@ async def fail_in_a_flush(tx: Tx) -> None:
 async def test_an_error_of_the_database_is_not_swallowed_in_silence_and_can_be_answered(
     store: Store, connection: asyncpg.Connection, fails: Callable[[Tx], Awaitable[None]]
 ) -> None:
-    """COMMIT of an aborted transaction is a rollback that nobody hears of."""
+    """COMMIT of an aborted transaction is a rollback without an error."""
     await connection.execute("INSERT INTO effects VALUES (7)")
     async with await begun(store, asked()) as begins:
         await insert(begins.tx, 1)
@@ -169,7 +169,7 @@ async def test_a_session_that_is_used_afterwards_says_so(store: Store) -> None:
             await insert(begins.tx, 1)
 
 
-async def test_the_connection_is_clean_for_whoever_comes_next(database_url: str, store: Store) -> None:
+async def test_the_connection_is_clean_for_the_next_request(database_url: str, store: Store) -> None:
     """One connection, so that each gets what the one before left."""
     async with Store(database_url, SETTINGS, pool_size=1) as small:
         for number in range(3):

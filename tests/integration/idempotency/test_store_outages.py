@@ -50,7 +50,7 @@ async def test_a_database_without_our_tables_says_what_to_do(empty_database_url:
     await store.close()
 
 
-async def test_connections_that_the_server_ended_are_replaced_without_anybody_noticing(
+async def test_connections_that_the_server_ended_are_replaced_unnoticed(
     store: Store, connection: asyncpg.Connection
 ) -> None:
     first = [await begun(store, asked(f"key-{number}")) for number in range(4)]
@@ -131,7 +131,7 @@ async def test_a_server_that_falls_silent_is_away_after_a_while(
             await answered(store, asked("after"))
 
 
-async def test_whoever_is_frozen_in_a_transaction_loses_its_key_after_the_longest_lease(
+async def test_a_process_frozen_in_a_transaction_loses_its_key_after_the_longest_lease(
     database_url: str, connection: asyncpg.Connection
 ) -> None:
     second = timedelta(seconds=1)

@@ -1,4 +1,4 @@
-"""A claim for an outside effect: phase by phase, under its fence, and by whoever comes after."""
+"""A claim for an outside effect: phase by phase, under its fence, and taken over by a later attempt."""
 
 from collections.abc import Awaitable, Callable
 from datetime import timedelta
@@ -126,7 +126,7 @@ WRITES: dict[str, Callable[[Store, Claim], Awaitable[object]]] = {
 }
 
 
-async def test_whoever_was_overtaken_writes_nothing(store: Store, connection: asyncpg.Connection) -> None:
+async def test_a_process_that_was_overtaken_writes_nothing(store: Store, connection: asyncpg.Connection) -> None:
     zombie = await kept(store)
     await end_lease(connection, zombie.asked)
     successor = await kept(store)

@@ -1,4 +1,4 @@
-"""Old answers go, then their keys. What may have had an effect that nobody accounted for stays."""
+"""Old answers go, then their keys. What may have had an effect that is not accounted for stays."""
 
 import asyncio
 from datetime import timedelta
@@ -95,9 +95,7 @@ async def test_it_goes_batch_by_batch_the_oldest_first(store: Store, connection:
     assert [await store.reap(2) for _ in range(3)] == [2, 1, 0]
 
 
-async def test_rows_that_somebody_holds_are_left_for_the_next_time(
-    store: Store, connection: asyncpg.Connection
-) -> None:
+async def test_rows_that_are_locked_are_left_for_the_next_time(store: Store, connection: asyncpg.Connection) -> None:
     for key in ("held", "free"):
         await answered(store, asked(key))
         await age(connection, asked(key), timedelta(hours=49))

@@ -84,7 +84,7 @@ TAMPERED = {
 TABLES = ("idempotency_history", "idempotency_seals")
 
 
-async def test_whatever_was_done_to_sealed_lines_is_found(store: Store, connection: asyncpg.Connection) -> None:
+async def test_every_change_of_sealed_lines_is_found(store: Store, connection: asyncpg.Connection) -> None:
     await answered(store, asked("first"))
     await answered(store, asked("second"))
     await make_older(connection, timedelta(minutes=1))

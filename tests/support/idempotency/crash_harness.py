@@ -160,7 +160,7 @@ class Ground:
             raise AssertionError(f"{late}\n{self.logs()}") from late
 
     async def is_abandoned(self) -> None:
-        """Wait until a lease ran out long ago, so that somebody should have gone on with the request."""
+        """Wait until a lease ran out long ago, so that a completer should have gone on with the request."""
         overdue = "SELECT count(*) FROM surefoot.idempotency_keys WHERE lease_until < now() - interval '1 second'"
 
         async def ran_out() -> bool:

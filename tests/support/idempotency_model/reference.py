@@ -163,7 +163,7 @@ class Reference:
     # -- what must be answered -----------------------------------------------------------------------------------------
 
     def verdict(self, asks: bytes, now: datetime) -> Verdict:
-        """On a request, if nobody has the key open in a transaction."""
+        """On a request, if no transaction has the key open."""
         if self.began is None:
             return "begin"
         replay_until, gone_until = self.windows

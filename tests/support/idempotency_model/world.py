@@ -99,7 +99,7 @@ class World:
     async def request(self, asks: bytes) -> Verdict:
         expected = self.reference.verdict(asks, self.ground.now())
         if expected in ("begin", "resume") and any(worker.has_transaction for worker in self.workers):
-            expected = "in_flight"  # somebody has the key's lock
+            expected = "in_flight"  # a worker has the key's lock
         self.verdicts[expected] += 1
         asked = Asked(self.asked.tenant, self.asked.key_hash, self.asked.route, self.asked.effect, asks, 1)
         await self.ground.quiet(self.workers)

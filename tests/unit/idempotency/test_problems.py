@@ -49,7 +49,7 @@ def test_each_problem_has_its_status_and_members() -> None:
     assert Problems(IdempotencySettings(mismatch_status=409)).reused(AT).status == 409
 
 
-def test_whoever_is_too_early_is_told_when_to_come_back() -> None:
+def test_a_request_that_comes_too_early_is_told_when_to_come_back() -> None:
     rests = {0: "1", 0.2: "1", 2.5: "3", 30: "5"}
     assert {left: dict(PROBLEMS.found(InFlight(left)).headers)["retry-after"] for left in rests} == rests
 

@@ -62,7 +62,7 @@ def test_every_part_of_a_seal_is_sealed() -> None:
         assert not fits(changed, SECOND)
 
 
-def test_whatever_was_changed_is_named_by_its_seal() -> None:
+def test_every_change_is_named_by_its_seal() -> None:
     changed = [SECOND[0], line(4, details='{"status":200}'), SECOND[2]]
     for seals, finding in [
         ([(SEAL_1, FIRST), (SEAL_2, changed)],

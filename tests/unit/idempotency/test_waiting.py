@@ -1,4 +1,4 @@
-"""Followers wait without a connection: one leads, one poller looks for all of them, and nobody waits for ever."""
+"""Followers wait without a connection: one leads, one poller looks for all of them, and no request waits for ever."""
 
 import asyncio
 from typing import Any, cast
@@ -60,7 +60,7 @@ async def test_of_many_one_asks_and_all_get_what_it_finds() -> None:
     assert there._flights == {}
 
 
-async def test_followers_get_the_answer_of_whoever_leads() -> None:
+async def test_followers_get_the_answer_of_the_leader() -> None:
     store = Asking(Claimed())
     there = flights(store)
     led = await there.enter(ASKED, ROUTE)
@@ -119,7 +119,7 @@ async def test_what_another_process_gave_up_is_claimed_by_one() -> None:
     assert store.begun == 2
 
 
-async def test_nobody_waits_for_longer_than_the_settings_say() -> None:
+async def test_no_request_waits_for_longer_than_the_settings_say() -> None:
     store = Asking(InFlight(1))
     there = flights(store, wait="PT0.05S")
     found = await asyncio.gather(*(there.enter(ASKED, ROUTE) for _ in range(5)))
@@ -136,7 +136,7 @@ async def test_who_follows_one_that_hangs_finds_what_others_have_answered(monkey
     assert await there.enter(ASKED, ROUTE) == ANSWERED
 
 
-async def test_a_store_that_is_away_is_told_to_whoever_leads_and_the_next_one_asks_again() -> None:
+async def test_a_store_that_is_away_is_told_to_the_leader_and_the_next_one_asks_again() -> None:
     store = Asking(StoreAway(), ANSWERED)
     there = flights(store)
     first, second = await asyncio.gather(there.enter(ASKED, ROUTE), there.enter(ASKED, ROUTE), return_exceptions=True)

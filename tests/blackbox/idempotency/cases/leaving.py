@@ -46,7 +46,7 @@ async def a_caller_who_leaves_within_the_body_has_claimed_nothing(server: Server
 
 
 @case
-async def a_body_that_comes_slowly_keeps_nobody_waiting(server: Server) -> None:
+async def a_body_that_comes_slowly_keeps_no_other_request_waiting(server: Server) -> None:
     asked = ask()
     content = asked.content()
     async with dialled(server) as line:
