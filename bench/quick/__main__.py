@@ -111,18 +111,17 @@ def _result(base: Base, found: Mapping[str, Measured], seconds: float) -> dict[s
 
 def _show(found: Mapping[str, Measured]) -> None:
     table = Table(box=None, pad_edge=False)
-    for heading in ("path", "µs", "ratio", "range", "notices", "statements", "ratio", "calls", "verdict"):
+    for heading in ("path", "µs", "ratio", "range", "notices", "statements", "calls", "verdict"):
         table.add_column(heading, no_wrap=True)
     verdicts = {name: judge(measured.rounds) for name, measured in found.items()}
     for name, verdict in verdicts.items():
-        processor, costs = verdict.processor, [one.tree for one in found[name].rounds]
+        processor = verdict.processor
         table.add_row(
             name,
-            f"{statistics.median(cost.processor_us for cost in costs):.1f}",
+            f"{statistics.median(one.tree.processor_us for one in found[name].rounds):.1f}",
             f"{processor.median:.3f}",
             f"{processor.low:.3f} … {processor.high:.3f}",
-            f"from {verdict.visible_from:.0%}",
-            f"{statistics.median(cost.statements for cost in costs):.3f}",
+            f"{verdict.visible_from:.0%}",
             f"{verdict.statements.median:.3f}",
             f"{found[name].ratio_of_calls:.3f}",
             "[red]slower[/]" if verdict.is_slower else "[green]no slower[/]",
