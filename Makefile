@@ -4,7 +4,7 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 READY  := $(VENV)/.ready
 # How many processes run tests. Most tests wait more than they work, so there are more of them than cores.
-WORKERS ?= 4
+WORKERS ?= 6
 # For example: make test ARGS='-k relay'
 ARGS ?=
 PYTEST = SUREFOOT_TEST_WATCH_PARENT=1 $(BIN)/python -m pytest -n $(WORKERS) --dist worksteal $(ARGS)

@@ -24,6 +24,7 @@ ENDLESS = {ATTEMPTS: "1000", REST_S: "0.1"}
 """It is tried for minutes: longer than any of these tests takes."""
 
 
+@pytest.mark.crowd
 async def test_poison_delays_its_own_key_only_and_a_replay_keeps_that_keys_order(postgres_ground: Ground) -> None:
     ground = postgres_ground
     patient = await ground.start(**FAULTY, **ENDLESS)

@@ -51,12 +51,12 @@ def test_larger_sagas_are_proved_with_operators(make: Maker) -> None:
     assert isinstance(verify(make()), Proved)
 
 
-@pytest.mark.proof
 @pytest.mark.parametrize("saga", sagas, ids=lambda saga: saga.name)
 def test_the_platforms_own_sagas_are_proved_without_operators(saga: Saga) -> None:
     assert isinstance(verify(saga.definition, limits=QUICK), Proved)
 
 
+@pytest.mark.proof
 @pytest.mark.slow
 @pytest.mark.parametrize("saga", sagas, ids=lambda saga: saga.name)
 def test_the_platforms_own_sagas_are_proved(saga: Saga) -> None:
