@@ -57,7 +57,8 @@ async def test_a_reply_that_no_relay_has_sent(weakened: str, postgres_stage: Gro
     await ends_well_unless(ground, weakened)
 
 
-@pytest.mark.parametrize("weakened", ["ends_in_turn", ""])
+# Beside tests that keep both cores busy the reply is sometimes too quick for the mistake to show.
+@pytest.mark.parametrize("weakened", [pytest.param("ends_in_turn", marks=pytest.mark.drill), ""])
 async def test_a_reply_that_is_given_while_the_orchestrator_listens(weakened: str, postgres_stage: Ground) -> None:
     """The clock has run out and the command is unread; then it is read and answered, and the answer is on its way."""
     ground = postgres_stage
