@@ -4,10 +4,13 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 READY  := $(VENV)/.ready
 # How many processes run tests. Most tests wait more than they work, so there are more of them than cores.
-WORKERS ?= 6
+WORKERS ?= 4
 # For example: make test ARGS='-k relay'
 ARGS ?=
-PYTEST = SUREFOOT_TEST_WATCH_PARENT=1 $(BIN)/python -m pytest -n $(WORKERS) --dist worksteal $(ARGS)
+# `exec`, so that no shell stands between: a run ends when `make`, its parent, is killed.
+PYTEST = exec $(BIN)/python -m pytest -n $(WORKERS) --dist worksteal $(ARGS)
+test test-fast test-deep drills soak: export SUREFOOT_TEST_WATCH_PARENT = 1
+soak: export SUREFOOT_SOAK = 1
 # Tests and demo start hundreds of processes, which would compile our own code anew each time.
 unexport PYTHONDONTWRITEBYTECODE
 
@@ -83,7 +86,7 @@ bench-quick: $(READY) ## Is the working tree slower than another commit (BASE=re
 	@$(BIN)/python -m bench.quick $(if $(BASE),--base $(BASE)) $(if $(JSON),--json)
 
 soak: $(READY) ## The crash and order tests at full size, for a long while
-	SUREFOOT_SOAK=1 SUREFOOT_TEST_WATCH_PARENT=1 $(BIN)/python -m pytest tests/crash --timeout 3600
+	exec $(BIN)/python -m pytest tests/crash --timeout 3600
 
 kafka: $(READY) ## A Kafka broker on this machine until Ctrl-C; prints its address
 	@$(BIN)/python -m surefoot.testing.kafka

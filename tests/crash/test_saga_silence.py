@@ -137,4 +137,6 @@ async def ends_well_unless(ground: Ground, weakened: str) -> None:
         {"cancelled_by_outage"} if weakened else set()
     )
     assert await ground.findings() == []
-    assert await ground.statuses() == {"t-1": "COMPENSATED" if weakened else "COMPLETED"}
+    (status,) = (await ground.statuses()).values()
+    # Without its guard the undo may be given up as well, on a busy machine.
+    assert status in ({"COMPENSATED", "STUCK"} if weakened else {"COMPLETED"})
