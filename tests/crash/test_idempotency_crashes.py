@@ -27,9 +27,7 @@ POINTS = {
     "last phase committed": "phase_committed={}@2",
 }
 """Where something is open in the database."""
-STORED = {"stored, not sent": "stored={}"}
-SENT = {"sent": "sent={}"}
-BEFORE = {"before the claim": "before_claim={}"}
+EVERY = {"before the claim": "before_claim={}", **POINTS, "stored, not sent": "stored={}", "sent": "sent={}"}
 RETRIES = 5
 
 
@@ -63,7 +61,7 @@ async def ground(other: tuple[str, ServerProcess], tmp_path: Path) -> AsyncItera
 # -- killed ----------------------------------------------------------------------------------------------------------
 
 
-@cases(POINTS | STORED | SENT)
+@cases(EVERY)
 async def test_a_process_is_killed_and_clients_try_again_at_once(point: str, ground: Ground) -> None:
     asked = ask("/charges", at_once=point.startswith("claimed"))
     dying, other = await ground.start_beside(armed(point, "kill"))
@@ -128,7 +126,7 @@ async def test_the_completer_is_killed_too_and_another_one_goes_on(database_url:
 # -- frozen ----------------------------------------------------------------------------------------------------------
 
 
-@cases(BEFORE | POINTS | STORED)
+@cases(EVERY)
 async def test_a_process_is_frozen_past_its_lease_and_woken(point: str, ground: Ground) -> None:
     asked = ask("/charges", at_once=point.startswith("claimed"))
     frozen, other = await ground.start_beside(armed(point, "stop"))
