@@ -15,7 +15,7 @@ soak: export SUREFOOT_SOAK = 1
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo up test test-fast test-deep drills lint format bench bench-relay bench-consume bench-poison bench-saga bench-dlq bench-idempotency bench-startup bench-quick soak kafka clean
+.PHONY: help install demo up test test-fast test-deep drills evidence lint format bench bench-relay bench-consume bench-poison bench-saga bench-dlq bench-idempotency bench-startup bench-quick soak kafka clean
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  \033[1m%-17s\033[0m %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -44,9 +44,13 @@ test-fast: $(READY) ## The tests that need no broker and little time (under a mi
 
 test-deep: $(READY) ## What `make test` leaves out: removed protections, the other log, proofs, crowds
 	$(PYTEST) --target deep
+	$(PYTEST) --target alone -n 0
 
 drills: $(READY) ## Long matrices (up to 90 minutes); writes bench/results/drills.json
 	$(PYTEST) --target drills --timeout 3600
+
+evidence: $(READY) ## Write the tables of docs/testing.md from what the last `make test test-deep` has shown
+	$(BIN)/python -m tests.support.evidence.table
 
 lint: $(READY) ## Style, types, and who may import whom
 	$(BIN)/ruff check .

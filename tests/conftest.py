@@ -29,7 +29,7 @@ pytest_plugins = [
     "tests.support.run_guard",
     "tests.support.shared_broker",
     "tests.support.drills",
-    "tests.support.evidence_file",
+    "tests.support.evidence.plugin",
 ]
 
 

@@ -12,7 +12,7 @@ from tests.support.consumer.processes import ConsumerProcess
 from tests.support.waiting import eventually
 
 pytest_plugins = ["tests.support.consumer.crash_fixtures"]
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.promise("P2", "P3", "P5")]
 
 SMALL = {"batch_records": "10"}
 STEPS = {

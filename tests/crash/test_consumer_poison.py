@@ -15,7 +15,7 @@ from tests.support.consumer.crash_harness import FAULTY, Ground
 from tests.support.waiting import eventually
 
 pytest_plugins = ["tests.support.consumer.crash_fixtures"]
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(600), pytest.mark.promise("P3", "P6")]
 
 EVENTS = 4500 if os.environ.get("SUREFOOT_SOAK") else 1800
 OTHER_KEYS = 999

@@ -18,7 +18,7 @@ SOAK = bool(os.environ.get("SUREFOOT_SOAK"))
 LETTERS, KEYS = (10_000, 600) if SOAK else (1_500, 300)
 PATIENCE_S = 1_500 if SOAK else 240
 KILLS = 5
-pytestmark = [pytest.mark.crowd, pytest.mark.timeout(2 * PATIENCE_S)]
+pytestmark = [pytest.mark.crowd, pytest.mark.timeout(2 * PATIENCE_S), pytest.mark.promise("P5", "P7")]
 
 
 async def test_one_request_replays_all_though_the_service_is_killed_five_times_on_the_way(dlq: DlqGround) -> None:
@@ -59,10 +59,10 @@ async def test_a_consumer_that_is_away_for_a_while_loses_nothing_and_does_nothin
     await dlq.has_answers(job_id, LETTERS // 4, within_s=PATIENCE_S)
     consumer.signal(signal.SIGKILL)
     assert await consumer.ended() == -signal.SIGKILL
-    await eventually(lambda: sent_again(dlq, job_id), what="what nobody answers is sent again", within_s=60)
+    await eventually(lambda: sent_again(dlq, job_id), what="what nobody answers is sent again")
     await dlq.kill(service)
     await dlq.serve(resend_after="PT0.5S")
-    await eventually(lambda: sent_again(dlq, job_id, 3), what="and again, by the next service", within_s=60)
+    await eventually(lambda: sent_again(dlq, job_id, 3), what="and again, by the next service")
     await dlq.consume()
 
     assert await dlq.ended(job_id, within_s=PATIENCE_S) == "DONE"

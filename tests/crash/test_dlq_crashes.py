@@ -9,7 +9,7 @@ from tests.support.dlq.crash_harness import EVERYTHING, WHY, DlqGround
 from tests.support.waiting import eventually
 
 pytest_plugins = ["tests.support.dlq.crash_fixtures"]
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(600), pytest.mark.promise("P5", "P7")]
 
 LETTERS, KEYS = 24, 6
 POINTS = [

@@ -17,7 +17,7 @@ from tests.conftest import _database
 from tests.support.idempotency.crash_harness import QUICK, Ground, ServerProcess, laid
 from tests.support.relay.processes import as_environment
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.promise("P8")]
 
 POINTS = {
     "claimed": "claimed={}",

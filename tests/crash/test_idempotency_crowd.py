@@ -34,7 +34,7 @@ OTHERS_EVERY_S = 0.1
 OTHERS_BOUND_S = 15
 """By far: the server's one processor has 400 others to answer."""
 CALLED_TWICE = "SELECT mark, count(*) FROM provider.calls GROUP BY mark HAVING count(*) > 1"
-pytestmark = [pytest.mark.crowd, pytest.mark.timeout(3_600 if SOAK else 300)]
+pytestmark = [pytest.mark.crowd, pytest.mark.timeout(3_600 if SOAK else 300), pytest.mark.promise("P8")]
 
 
 async def test_of_a_crowd_under_one_key_one_is_done_and_others_are_still_answered(

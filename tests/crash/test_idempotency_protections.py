@@ -12,7 +12,7 @@ import pytest
 from tests.blackbox.idempotency.asking import ask
 from tests.support.idempotency.crash_harness import Ground, laid
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.promise("P8")]
 
 
 @pytest.fixture

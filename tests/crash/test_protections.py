@@ -20,11 +20,12 @@ from surefoot.outbox.write import statement
 from surefoot.testing.checkers import check_all
 from tests.crash.conftest import StartRelay
 from tests.support.event_types import ThingHappened
+from tests.support.evidence import removed
 from tests.support.relay import journal as ground
 from tests.support.relay.processes import as_seen, read_all, spec
 from tests.support.waiting import eventually
 
-pytestmark = [pytest.mark.kafka, pytest.mark.slow]
+pytestmark = [pytest.mark.kafka, pytest.mark.slow, pytest.mark.promise("P1", "P3")]
 
 
 class OpenTransaction:
@@ -73,6 +74,7 @@ async def somebody_waits(connection: asyncpg.Connection) -> bool:
 async def test_without_the_key_lock_two_overlapping_transactions_of_a_key_are_published_out_of_order(
     database_url: str, start: StartRelay, connection: asyncpg.Connection, log: KafkaLog, topic: str
 ) -> None:
+    removed("outbox.key_lock")
     first, second = (
         OpenTransaction(database_url, "key", locked=False),
         OpenTransaction(database_url, "key", locked=False),

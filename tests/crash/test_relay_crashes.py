@@ -15,7 +15,7 @@ from tests.support.relay import journal as ground
 from tests.support.relay.processes import RelayProcess, as_seen, read_all
 from tests.support.waiting import eventually
 
-pytestmark = [pytest.mark.kafka, pytest.mark.slow]
+pytestmark = [pytest.mark.kafka, pytest.mark.slow, pytest.mark.promise("P1", "P3")]
 
 STEPS = {
     "claimed": "relay.claimed",

@@ -22,7 +22,7 @@ from tests.support.relay import journal as ground
 from tests.support.relay.processes import RelayProcess, as_seen, read_all, spec, start_relay
 from tests.support.waiting import eventually
 
-pytestmark = [pytest.mark.kafka, pytest.mark.crowd]
+pytestmark = [pytest.mark.kafka, pytest.mark.crowd, pytest.mark.promise("P1", "P6")]
 
 OUTAGE_S = 20
 
@@ -81,7 +81,7 @@ async def no_row_suffered(connection: asyncpg.Connection) -> None:
 async def expect_all_well(
     connection: asyncpg.Connection, broker: LocalKafka, relays: list[RelayProcess], topic: str
 ) -> None:
-    await eventually(lambda: ground.all_published(connection), what="the backlog is drained", within_s=120)
+    await eventually(lambda: ground.all_published(connection), what="the backlog is drained")
     await no_row_suffered(connection)
     assert [relay.process.returncode for relay in relays] == [None, None]
     log = KafkaLog(KafkaSettings(bootstrap_servers=broker.address))

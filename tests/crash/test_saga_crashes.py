@@ -12,7 +12,7 @@ from tests.support.saga.crash_harness import Ground
 from tests.support.waiting import eventually
 
 pytest_plugins = ["tests.support.saga.crash_fixtures"]
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.promise("P4")]
 
 POINTS = {
     "stimulus read": "saga.read={}@3",

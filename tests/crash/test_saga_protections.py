@@ -7,12 +7,13 @@ import signal
 import pytest
 
 from surefoot.events import new_event
+from tests.support.evidence import removed
 from tests.support.saga.crash_harness import Ground
 from tests.support.saga.trips import Booked, Charged, TripRequested
 from tests.support.waiting import eventually
 
 pytest_plugins = ["tests.support.saga.crash_fixtures"]
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.promise("P4")]
 
 PATIENT = {"SUREFOOT_CONSUMER_LOCK_TIMEOUT": "PT15S", "SUREFOOT_CONSUMER_HANDLER_TIMEOUT": "PT30S"}
 """Whoever waits for a saga's lock is not to give up while the test lets the other one go on."""
@@ -151,6 +152,7 @@ async def test_a_do_that_wakes_up_after_its_undo_is_refused_by_the_barrier(
     await ground.become({"t-1": "COMPENSATED"})
     ground.service.deeds.clear()
     if barrier_is_out:
+        removed("consumer.command_barrier")
         await ground.connection.execute("DELETE FROM surefoot.command_barriers")
     await ground.replay_the_dead("commands", ground.name)
     outcome = "PROCESSED" if barrier_is_out else "BARRED"

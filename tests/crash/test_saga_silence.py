@@ -14,7 +14,7 @@ from tests.support.saga.trips import TripRequested
 from tests.support.waiting import eventually
 
 pytest_plugins = ["tests.support.saga.crash_fixtures"]
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.promise("P4", "P6")]
 
 TIMEOUT_S = 0.4
 AWAY_S = 1.5

@@ -258,7 +258,7 @@ class Running(NamedTuple):
 
     async def end(self, number: signal.Signals) -> int:
         self.process.send_signal(number)
-        return await asyncio.wait_for(self.process.wait(), 20)
+        return await asyncio.wait_for(self.process.wait(), 60)
 
 
 @asynccontextmanager

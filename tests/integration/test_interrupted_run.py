@@ -57,7 +57,7 @@ class Run:
             found[:] = [pid for pid, said in self.processes().items() if words in said and parent(pid) == child_of]
             return bool(found)
 
-        wait_until(there_is_one, what=f"a process {words!r} of the run", within_s=60)
+        wait_until(there_is_one, what=f"a process {words!r} of the run")
         return found[0]
 
     @property
@@ -136,7 +136,7 @@ def end_and_look(run: Run, way: Callable[[Run], None], moment_s: float) -> None:
                within_s=GONE_WITHIN_S)  # fmt: skip
 
 
-@pytest.mark.drill  # ten seconds are too few beside other tests that keep both cores busy
+@pytest.mark.alone  # ten seconds are too few beside other tests that keep both cores busy
 @pytest.mark.parametrize("way", WAYS, ids=lambda way: way.__name__)
 def test_a_run_that_is_ended_at_a_random_moment_leaves_no_process(run: Run, way: Callable[[Run], None]) -> None:
     end_and_look(run, way, moments(way)[0])

@@ -200,7 +200,7 @@ async def test_an_alert_is_posted_for_a_row_that_fails(
     await add(connection, "bad", key="k")
     await connection.execute("UPDATE surefoot.outbox_events SET topic = 'no.such.topic'")
     async with server, relay_running(database_url, log, alert_webhook=f"http://127.0.0.1:{port}/alerts"):
-        alert = json.loads(await asyncio.wait_for(posted.get(), 20))
+        alert = json.loads(await asyncio.wait_for(posted.get(), 60))
     assert alert["code"] == "outbox_event_failed"
     assert alert["details"]["key"] == "k"
     assert "no.such.topic" in alert["sentence"]

@@ -91,7 +91,7 @@ class Worker(NamedTuple):
 
     async def end(self, number: signal.Signals) -> int:
         self.process.send_signal(number)
-        return await asyncio.wait_for(self.process.wait(), 30)
+        return await asyncio.wait_for(self.process.wait(), 60)
 
 
 @asynccontextmanager

@@ -7,6 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.support.targets import is_whole
+
 ROOT = Path(__file__).parents[2]
 RESULTS = ROOT / "bench" / "results" / "drills.json"
 
@@ -35,5 +37,5 @@ class DrillRecord:
 
 def pytest_configure(config: pytest.Config) -> None:
     is_worker = hasattr(config, "workerinput")
-    if config.getoption("--target") == "drills" and not is_worker and not config.option.collectonly:
+    if config.getoption("--target") == "drills" and not is_worker and is_whole(config):
         config.pluginmanager.register(DrillRecord(), "drill_record")

@@ -103,7 +103,7 @@ async def test_what_comes_while_a_partition_waits_for_its_turn_is_in_its_batch(
     await publish(log, *happened(0, key=busy))
     patience = timedelta(minutes=5)  # the batch that has to wait is no reason to take smaller ones
     async with consumer_running(consumer, database_url, log, concurrency=1, batch_time=patience) as runtime:
-        await asyncio.wait_for(begun.wait(), 10)
+        await asyncio.wait_for(begun.wait(), 60)
         worker = runtime.partitions.workers[TopicPartition(topic, 1)]
         for number in range(1, 6):
             await publish(log, *happened(number, key=waiting))

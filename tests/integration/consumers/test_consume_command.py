@@ -191,5 +191,5 @@ async def test_a_gap_ends_it_with_the_words_to_go_on(
     assert words is not None
     done = await surefoot("consume", WAREHOUSE, "--database", database_url, "--once", *words.groups())
     assert done.code == 0, done.err
-    await eventually(lambda: effects(connection), what="there are effects", within_s=1)
+    await eventually(lambda: effects(connection), what="there are effects")
     assert await effects(connection) == [1, 2]

@@ -88,7 +88,7 @@ async def test_no_call_is_made_by_whoever_no_longer_owns_the_partition(
             calls = OutsideCalls(position, database, Slots(1), seconds, woken.set)
             calls.start(_row(delivery), delivery)
             assert calls.under_way() == [0]
-            await asyncio.wait_for(woken.wait(), 10)
+            await asyncio.wait_for(woken.wait(), 60)
             assert [type(one.error) for one in calls.ended()] == [expected]
     finally:
         await database.close()

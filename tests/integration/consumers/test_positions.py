@@ -158,7 +158,7 @@ async def test_what_is_removed_while_the_consumer_is_slow_stops_it_too(
     await publish(log, *things(1))
     with pytest.raises(PositionLost, match=f"say --from {topic}/{A}:4"):
         async with consumer_running(consumer, database_url, log, batch_records=1, buffer_records=1) as runtime:
-            await asyncio.wait_for(begun.wait(), 20)
+            await asyncio.wait_for(begun.wait(), 60)
             await publish(log, *things(2))
 
             async def is_full() -> bool:

@@ -95,7 +95,7 @@ async def test_a_member_that_stops_finishes_the_batch_it_is_in(
 
     await publish(log, *(ThingHappened(thing_id="a", number=n) for n in range(4)))
     async with consumer_running(consumer, database_url, log, batch_records=2, handover=timedelta(seconds=10)):
-        await asyncio.wait_for(began.wait(), 10)
+        await asyncio.wait_for(began.wait(), 60)
     assert await effects(connection) == [0, 1]
     assert await connection.fetchval("SELECT sum(next_offset) FROM surefoot.consumer_partitions") == 2
 
@@ -115,7 +115,7 @@ async def test_a_batch_that_outlasts_the_handover_is_undone_and_done_by_the_next
 
     await publish(log, ThingHappened(thing_id="a", number=0), ThingHappened(thing_id="a", number=1))
     async with consumer_running(consumer, database_url, log, handover=timedelta(milliseconds=300)):
-        await asyncio.wait_for(hanging.wait(), 10)
+        await asyncio.wait_for(hanging.wait(), 60)
     assert await effects(connection) == []
     async with consumer_running(consumer, database_url, log):
         await settled(connection, PROCESSED=2)

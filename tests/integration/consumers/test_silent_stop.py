@@ -40,7 +40,7 @@ async def test_a_consumer_whose_database_is_silent_stops_and_blames_no_handler(
             (first,) = await publish(log, ThingHappened(thing_id="a", number=1))
             await settled_as(connection, [first], "PROCESSED")
             await publish(log, ThingHappened(thing_id="a", number=2))
-            await asyncio.wait_for(handled.wait(), 20)
+            await asyncio.wait_for(handled.wait(), 60)
             runtime.stop()
             await asyncio.wait_for(running, 15)
     assert [line for line in lines if line["log_level"] in ("warning", "error")] == []

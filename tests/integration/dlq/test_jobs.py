@@ -36,6 +36,9 @@ from tests.support.dlq.decisions import (
     these,
     weaken,
 )
+from tests.support.evidence import removed
+
+pytestmark = pytest.mark.promise("P7")
 
 VERA = Person("vera", "VIEWER")
 
@@ -163,6 +166,7 @@ async def test_without_the_compare_and_set_two_operators_have_the_same_letter(
     connection: asyncpg.Connection, database_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Taken out, the set is what was read, whatever became of it since: letters are in two jobs."""
+    removed("dlq.compare_and_set")
     weaken(monkeypatch, Finding, "by_ids", " FOR UPDATE", "")
     weaken(monkeypatch, JobStatements, "take", " AND status = 'OPEN'", "")
     ids = await dead(connection, 20)

@@ -8,6 +8,9 @@ from surefoot.log.postgres import PostgresLog
 from tests.support.dlq.decisions import weaken
 from tests.support.dlq.outcomes import asked, items, letters_in, say
 from tests.support.dlq.service import all_read, outcomes_running
+from tests.support.evidence import removed
+
+pytestmark = pytest.mark.promise("P7")
 
 
 @pytest.mark.parametrize(("weakened", "expected"), [(False, "done"), (True, "failed_again")])
@@ -21,6 +24,7 @@ async def test_a_second_answer_rewrites_the_first_only_if_it_need_not_be_awaited
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     if weakened:
+        removed("dlq.awaited_answer")
         weaken(monkeypatch, OutcomeStatements, "awaited", " AND i.state = 'SENT'", "")
         weaken(monkeypatch, OutcomeStatements, "answer", " AND i.state = 'SENT'", "")
     await letters_in(connection, database_url, log, "e-1")
@@ -43,6 +47,7 @@ async def test_an_answer_brings_back_what_was_cancelled_only_if_it_need_not_be_a
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     if weakened:
+        removed("dlq.awaited_answer")
         weaken(monkeypatch, OutcomeStatements, "awaited", " AND i.state = 'SENT'", "")
         weaken(monkeypatch, OutcomeStatements, "answer", " AND i.state = 'SENT'", "")
     await letters_in(connection, database_url, log, "e-1")

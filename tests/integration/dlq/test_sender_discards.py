@@ -16,6 +16,9 @@ from tests.support.dlq.decisions import (
     these,
 )
 from tests.support.dlq.sender_harness import SendingGround
+from tests.support.evidence import removed
+
+pytestmark = pytest.mark.promise("P7")
 
 
 @pytest.fixture
@@ -60,6 +63,7 @@ async def test_without_the_second_look_a_death_that_nobody_has_seen_is_discarded
 
     await discard(ground, 3)
     await ground.connection.execute("UPDATE surefoot.dlq_events SET deaths = 2, letter_id = 'x' WHERE deaths = 1")
+    removed("dlq.second_look")
     monkeypatch.setattr("dlq.turn.Turns._is_as_approved", believe)
     await ground.look()
     assert len(await ground.sent()) == 3  # wrong: two people agreed on something else

@@ -275,7 +275,7 @@ async def test_an_idempotent_handler_that_calls_another_is_told_not_to_and_leave
 
     (answer,) = await answers(app, 1)
     assert answer.status_code == 500
-    await eventually(nothing_is_open, what="its transaction ends", within_s=3)
+    await eventually(nothing_is_open, what="its transaction ends")
     assert await effects(connection) == 0
 
 

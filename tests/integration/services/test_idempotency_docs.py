@@ -77,7 +77,7 @@ async def served(words: list[str], directory: Path, environment: Mapping[str, st
             assert process.returncode is None, (directory / "till.log").read_text()
             return "Application startup complete" in (directory / "till.log").read_text()
 
-        await eventually(is_up, what="the till is open", within_s=60)
+        await eventually(is_up, what="the till is open")
         yield
     finally:
         if process.returncode is None:

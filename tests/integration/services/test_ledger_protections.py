@@ -11,7 +11,10 @@ from services.ledger import Done, Ledger, Move, Outcome, Refused, make
 from services.ledger.patience import Patience
 from services.ledger.statements import CLAIM, ENOUGH, LOCK, ROOM
 from surefoot.consumer import Retry
+from tests.support.evidence import removed
 from tests.support.services.ledger_harness import eur, ledger_on, said, somebody_waits, violations, without
+
+pytestmark = pytest.mark.promise("P8")
 
 IN_PLACE = "PROTECTED"
 SLOWLY = "pg_sleep(0.3) FROM ledger.accounts AS account JOIN sides"
@@ -44,6 +47,7 @@ async def test_without_the_condition_on_what_there_is_an_account_goes_below_zero
     assert await ledger.debit("a", eur("51.01"), operation_id="much") == Refused("INSUFFICIENT")
     assert await violations(empty_database_url) == set()
 
+    removed("ledger.funds")
     without(monkeypatch, ENOUGH, "true")
     with pytest.raises(IntegrityError, match="accounts_balance"):  # the database's own word stands behind it
         await ledger.debit("a", eur("51.01"), operation_id="again")
@@ -57,6 +61,7 @@ async def test_without_the_condition_on_the_cap_an_account_holds_more_than_it_ma
 ) -> None:
     assert await ledger.transfer("a", "b", eur("50.01"), operation_id="much") == Refused("CAP_EXCEEDED")
 
+    removed("ledger.cap")
     without(monkeypatch, ROOM, "true")
     with pytest.raises(IntegrityError, match="accounts_cap"):
         await ledger.transfer("a", "b", eur("50.01"), operation_id="again")
@@ -72,6 +77,7 @@ async def test_without_the_claim_an_operation_that_is_repeated_moves_twice(
         assert await ledger.transfer("a", "b", eur("1.00"), operation_id="same") == Done(eur("99.00"))
     assert await violations(empty_database_url) == set()
 
+    removed("ledger.claim")
     without(monkeypatch, CLAIM, "")
     with pytest.raises(IntegrityError, match="operations_pkey"):
         await ledger.transfer("a", "b", eur("1.00"), operation_id="same")
@@ -93,6 +99,7 @@ async def test_without_the_order_of_the_locks_opposite_transfers_deadlock(
     first, each has what the other wants."""
     without(monkeypatch, "sides.change\n    FROM ledger.accounts AS account JOIN sides", f"sides.change, {SLOWLY}")
     if order != IN_PLACE:
+        removed("ledger.lock_order")
         without(monkeypatch, LOCK, order)
     outcomes = await transfers(ledger, ("a", "b", "1.00"), ("b", "a", "1.00"))
     assert outcomes.count(Refused("CONFLICT")) == (0 if order == IN_PLACE else 1)
@@ -104,6 +111,7 @@ async def test_without_the_lock_a_change_in_between_is_lost(
     ledger: Ledger, empty_database_url: str, lock: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     if lock != IN_PLACE:
+        removed("ledger.lock")
         without(monkeypatch, LOCK, lock)
     async with AsyncSession(ledger._engine) as first:
         assert await make(first, Move("first", "a", "b", eur("30.00"))) == Done(eur("70.00"))
@@ -130,6 +138,7 @@ async def test_without_the_databases_check_an_operation_is_not_balanced(
     with pytest.raises(IntegrityError, match=r"do not sum to zero|is DONE and has 0 entries"):
         await ledger.transfer("a", "b", eur("1.00"), operation_id="one-sided")
     assert await ledger.balance("a") == eur("100.00")
+    removed("ledger.balance_check")
     await said(
         empty_database_url,
         "DROP TRIGGER balanced ON ledger.operations; DROP TRIGGER balanced ON ledger.entries",

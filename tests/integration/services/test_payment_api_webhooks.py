@@ -19,9 +19,12 @@ from services.payment.payment_events_book import Outcome, take
 from surefoot.database.connection import sqlalchemy_url
 from surefoot.events import Money
 from surefoot.idempotency import Store
+from tests.support.evidence import removed
 from tests.support.services.payment_api_harness import Api, api_ground, new_key, settings
 from tests.support.services.webhook_harness import event
 from tests.support.waiting import eventually
+
+pytestmark = pytest.mark.promise("P8")
 
 WAITS = "SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND NOT granted"
 
@@ -87,6 +90,7 @@ async def test_a_webhook_that_comes_while_its_charge_is_written_down_waits_for_i
 ) -> None:
     """Without the look for kept ones nobody would hold the charge's lock: each would miss the other."""
     if not looks_for_kept:
+        removed("webhook.kept_events")
         monkeypatch.setattr(charges, apply_kept.__name__, _look_for_nothing)
     charge = NewCharge(
         charge_id="ch_now",

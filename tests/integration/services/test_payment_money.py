@@ -21,10 +21,11 @@ from services.tables import create_tables
 from surefoot.consumer import Retry
 from surefoot.events import Event, Money
 from tests.support.consumer.processes import consumer_running
+from tests.support.evidence import removed
 from tests.support.services.payment_harness import PaymentGround, capture, key_of, payment_ground, refund, reverse
 from tests.support.waiting import eventually
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.promise("P2", "P4")]
 ORDERS = 60
 TROUBLE = ("--decline", "0.15", "--timeout-after-charge", "0.1", "--late", "0.1", "--late-ms", "50", "--error", "0.3")
 PATIENT = Retry(attempts=30, first=timedelta(milliseconds=20), longest=timedelta(milliseconds=100))
@@ -92,11 +93,13 @@ class VoidsAnother(HttpGateway):
 async def test_without_the_key_an_order_is_charged_twice_and_the_checker_says_so(ground: PaymentGround) -> None:
     do = capture()
     await ground.provider.behave("error_after", key=f"{key_of(do)}:1")
+    removed("payment.charge_key")
     found = await found_with(ForgetsItsKey, ground, "PROCESSING", do)
     assert found == {"charged_twice", "unpaid", "unbalanced", "disagreement"}
 
 
 async def test_without_the_charges_key_an_undo_keeps_the_money_and_the_checker_says_so(ground: PaymentGround) -> None:
+    removed("payment.void_key")
     found = await found_with(VoidsAnother, ground, "CANCELLED", capture(), reverse())
     assert found == {"not_given_back", "unbalanced"}
 

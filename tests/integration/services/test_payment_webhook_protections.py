@@ -15,8 +15,11 @@ from services.payment.charge_states import News, move_forward
 from services.payment.payment_events import PaymentEvent, event_of
 from services.payment.payment_events_book import take
 from surefoot.webhooks import Verified
+from tests.support.evidence import removed
 from tests.support.services.webhook_harness import WebhookGround, event, webhook_ground
 from tests.support.waiting import eventually
+
+pytestmark = pytest.mark.promise("P8")
 
 CAPTURED = News("CAPTURED", "txn-1")
 Story = Callable[[WebhookGround], Awaitable[set[str]]]
@@ -58,11 +61,13 @@ async def test_with_the_markers_nothing_is_recorded_twice(ground: WebhookGround,
 
 
 async def test_without_the_marker_of_the_event_one_event_is_recorded_twice(ground: WebhookGround) -> None:
+    removed("webhook.event_marker")
     await drop(ground, "payment_events_pkey")
     assert await same_id_for_two(ground) == {"event recorded twice"}
 
 
 async def test_without_the_marker_of_the_news_the_same_news_is_recorded_twice(ground: WebhookGround) -> None:
+    removed("webhook.news_marker")
     await drop(ground, "payment_events_news")
     assert await same_news_under_two_ids(ground) == {"news recorded twice"}
 
@@ -110,6 +115,7 @@ async def test_without_the_condition_a_webhook_and_the_inline_answer_tell_it_twi
 
 
 def _take_the_condition_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    removed("webhook.forward_only")
     without = charge_step._MOVE.replace("charge.status = ANY(:from)", NO_CONDITION)
     assert without != charge_step._MOVE
     monkeypatch.setattr(charge_step, "_MOVE", without)
@@ -134,6 +140,7 @@ async def test_without_the_lock_webhook_and_inline_answer_miss_each_other(
     async def no_lock(session: AsyncSession, *names: str) -> None:
         return None
 
+    removed("webhook.transaction_lock")
     for module in (charge_states, payment_events_book):
         monkeypatch.setattr(module, "lock_transactions", no_lock)
     await ground.charge(txn=None)
@@ -149,6 +156,7 @@ async def test_without_the_charges_lock_webhook_and_new_charge_miss_each_other(
     async def no_lock(session: AsyncSession, charge_id: str) -> None:
         return None
 
+    removed("webhook.charge_lock")
     for module in (charge_states, payment_events_book):
         monkeypatch.setattr(module, "lock_charge", no_lock)
     async with AsyncSession(ground.engine) as first, first.begin():
@@ -174,6 +182,7 @@ async def test_with_a_marker_that_is_committed_by_itself_a_failure_loses_the_eve
             await sessions[-1].commit()
 
     await ground.charge()
+    removed("webhook.one_transaction")
     with monkeypatch.context() as apart:
         apart.setattr(payment_events_book, "lock_transactions", remembered)
         apart.setattr(payment_events_book, "failpoint", commit)
@@ -192,6 +201,7 @@ async def test_without_the_signature_a_stranger_moves_money(
     def believed(*_: Any) -> Verified:
         return Verified(None, datetime.now(UTC))
 
+    removed("webhook.signature")
     monkeypatch.setattr(webhooks, "verify", believed)
     assert (await ground.post(event("captured"), {})).status_code == 200
     assert (await ground.stands())[0] == "CAPTURED"

@@ -21,7 +21,7 @@ from tests.support.consumer.crash_app import FAULTS, TOPIC
 from tests.support.consumer.processes import ConsumerProcess, create_topics, publish_records, record_of, start_consumer
 from tests.support.event_types import ThingHappened
 from tests.support.relay.processes import as_seen, read_all
-from tests.support.waiting import eventually
+from tests.support.waiting import LONG_ENOUGH_S, eventually
 
 PARTITIONS = 8
 APP = "tests.support.consumer.crash_app:consumer"
@@ -115,7 +115,7 @@ class Ground:
     async def effect_count(self) -> int:
         return int(await self.connection.fetchval("SELECT count(*) FROM effects"))
 
-    async def have_had_effects(self, event_ids: Sequence[str], within_s: float = 60) -> None:
+    async def have_had_effects(self, event_ids: Sequence[str], within_s: float = LONG_ENOUGH_S) -> None:
         counted = "SELECT count(*) FROM effects WHERE event_id = ANY ($1)"
 
         async def all_had() -> bool:
@@ -141,7 +141,7 @@ class Ground:
         """Everything is read, and nothing waits to be tried."""
         return await self.read_to_the_end() and not (await self.parked()).keys() - {"DEAD"}
 
-    async def finished(self, within_s: float = 60) -> None:
+    async def finished(self, within_s: float = LONG_ENOUGH_S) -> None:
         try:
             await eventually(self.is_done, what="everything is read and nothing waits", within_s=within_s)
         except AssertionError as late:

@@ -11,7 +11,7 @@ import asyncpg
 from surefoot.consumer import Retry
 from surefoot.log.partitioner import key_hash, partition_of
 from tests.support.consumer.processes import outcomes
-from tests.support.waiting import eventually
+from tests.support.waiting import LONG_ENOUGH_S, eventually
 
 AT_ONCE = Retry(attempts=3, first=timedelta(milliseconds=10), longest=timedelta(milliseconds=40))
 """Three attempts within a tenth of a second."""
@@ -25,7 +25,7 @@ def keys_together(how_many: int, partition: int = 0) -> list[str]:
     return list(islice((key for key in keys if partition_of(key_hash(key.encode()), 8) == partition), how_many))
 
 
-async def worked_off(connection: asyncpg.Connection, records: int, *, within_s: float = 60) -> None:
+async def worked_off(connection: asyncpg.Connection, records: int, *, within_s: float = LONG_ENOUGH_S) -> None:
     """Wait until so many records are behind the consumer, with an effect or parked."""
 
     async def look() -> bool:

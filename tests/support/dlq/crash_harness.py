@@ -28,7 +28,7 @@ from tests.support.consumer.crash_app import ATTEMPTS, WHEN_DEAD
 from tests.support.consumer.crash_harness import FAULTY, SCHEMA, Ground
 from tests.support.consumer.processes import create_topics
 from tests.support.relay.processes import RelayProcess, as_environment, relay_running, start_process
-from tests.support.waiting import eventually
+from tests.support.waiting import LONG_ENOUGH_S, eventually
 
 QUICK = {
     "look_for_topics": timedelta(milliseconds=500),
@@ -73,7 +73,7 @@ class DlqGround:
         command = [*module, "dlq", "serve", "--port", "0", "--database", self.consumers.url, *kafka]
         service = await start_process(command, log, environment)
         self.services.append(service)
-        self.where = await eventually(lambda: self._address(service), what="the service answers", within_s=60)
+        self.where = await eventually(lambda: self._address(service), what="the service answers")
         return service
 
     async def _address(self, service: RelayProcess) -> str:
@@ -128,9 +128,9 @@ class DlqGround:
             "INSERT INTO faults VALUES ($1, $2)", [(event.key, self.consumers.numbers[event.id]) for event in events]
         )
         await self.consumers.publish(events)
-        await self.there_are(count, "status = 'OPEN'", within_s=60 + count / 20)
+        await self.there_are(count, "status = 'OPEN'", within_s=LONG_ENOUGH_S + count / 20)
 
-    async def there_are(self, many: int, condition: str, within_s: float = 60) -> None:
+    async def there_are(self, many: int, condition: str, within_s: float = LONG_ENOUGH_S) -> None:
         async def look() -> bool:
             found = await self.connection.fetchval(f"SELECT count(*) FROM surefoot.dlq_events WHERE {condition}")
             return bool(found == many)
@@ -144,7 +144,7 @@ class DlqGround:
         counted = "SELECT count(*) FROM surefoot.dlq_job_items WHERE job_id = $1::uuid AND state = 'ANSWERED'"
         return int(await self.connection.fetchval(counted, job_id))
 
-    async def has_answers(self, job_id: str, many: int, within_s: float = 120) -> None:
+    async def has_answers(self, job_id: str, many: int, within_s: float = LONG_ENOUGH_S) -> None:
         async def look() -> bool:
             return await self.answered(job_id) >= many
 
@@ -153,7 +153,7 @@ class DlqGround:
         except AssertionError as late:
             raise AssertionError(f"{late}\n{await self.told()}") from late
 
-    async def ended(self, job_id: str, within_s: float = 120) -> str:
+    async def ended(self, job_id: str, within_s: float = LONG_ENOUGH_S) -> str:
         async def look() -> str | None:
             status: str | None = await self.connection.fetchval(
                 "SELECT status::text FROM surefoot.dlq_jobs WHERE id = $1::uuid AND ended_at IS NOT NULL", job_id

@@ -18,7 +18,7 @@ from tests.blackbox.idempotency.reply import Reply
 from tests.support.checkers.idempotency import Effect, Finding, KeyRow, Sent, check_idempotency
 from tests.support.idempotency.crash_app import PROVIDER, SCHEMA
 from tests.support.relay.processes import RelayProcess, as_environment, start_process
-from tests.support.waiting import eventually
+from tests.support.waiting import LONG_ENOUGH_S, eventually
 
 # Everything compressed: a process that is not heard of for 0.6 s loses its claim.
 QUICK = {
@@ -97,7 +97,7 @@ class Ground:
             lines = [line for line in log.read_text().splitlines() if line.startswith(READY)]
             return lines[0].removeprefix(READY) if lines else ""
 
-        return ServerProcess(await eventually(address, what="the server listens", within_s=60), handle)
+        return ServerProcess(await eventually(address, what="the server listens"), handle)
 
     async def start_beside(self, one: dict[str, str]) -> tuple[ServerProcess, ServerProcess]:
         """One more, and the one that runs already."""
@@ -126,7 +126,7 @@ class Ground:
             self.sent.append(Sent(key, ask.mark, reply.status, reply.headers, reply.body))
         return reply
 
-    async def settled(self, server: ServerProcess, ask: Ask, within_s: float = 30) -> Reply:
+    async def settled(self, server: ServerProcess, ask: Ask, within_s: float = LONG_ENOUGH_S) -> Reply:
         """Sent again and again, as a patient client does, until it is answered for good."""
 
         async def answered() -> Reply | None:
@@ -148,7 +148,7 @@ class Ground:
 
         await eventually(has_been, what="the provider is called")
 
-    async def at_rest(self, within_s: float = 30) -> None:
+    async def at_rest(self, within_s: float = LONG_ENOUGH_S) -> None:
         """Wait until nothing is open any more."""
 
         async def has_come_to_rest() -> bool:

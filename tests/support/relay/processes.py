@@ -14,6 +14,7 @@ from surefoot.events import decode
 from surefoot.log.port import EventLog, StoredRecord, TopicSpec
 from surefoot.testing.checkers import Seen
 from tests.support import processes
+from tests.support.waiting import LONG_ENOUGH_S
 
 # Everything compressed: a take-over takes two seconds instead of ten.
 QUICK = {
@@ -87,11 +88,11 @@ class RelayProcess:
         if self.process.returncode is None:
             os.kill(self.pid, number)
 
-    async def ended(self, within_s: float = 60) -> int:
+    async def ended(self, within_s: float = LONG_ENOUGH_S) -> int:
         """Wait for its end; the exit code, negative for a signal."""
         return await asyncio.wait_for(self.process.wait(), within_s)
 
-    async def stopped(self, within_s: float = 60) -> None:
+    async def stopped(self, within_s: float = LONG_ENOUGH_S) -> None:
         """Wait until it has been frozen by SIGSTOP (its state in the process table says so)."""
         deadline = asyncio.get_running_loop().time() + within_s
         while self._state() != "T":

@@ -32,7 +32,7 @@ from tests.support.saga.crash_app import ATTEMPTS, NAME, POISON, TIMEOUT_S, orch
 from tests.support.saga.crash_service import EFFECTS, Service, consumer_of
 from tests.support.saga.orchestrators import QUICK, Stage
 from tests.support.saga.trips import TripRequested
-from tests.support.waiting import eventually
+from tests.support.waiting import LONG_ENOUGH_S, eventually
 
 PARTITIONS = 8
 STEPS = ("book", "charge", "confirm", "send_ticket")
@@ -169,7 +169,7 @@ class Ground(Stage):
 
     # -- what became of it -------------------------------------------------------------------------------------------
 
-    async def become(self, expected: dict[str, str], within_s: float = 60) -> None:
+    async def become(self, expected: dict[str, str], within_s: float = LONG_ENOUGH_S) -> None:
         async def is_so() -> bool:
             return await self.statuses() == expected
 
@@ -181,7 +181,7 @@ class Ground(Stage):
             told = [f"{trip}: {found.get(trip)} {await self.history(trip)}" for trip in wrong[:5]]
             raise AssertionError("\n".join([str(late), *told, self.logs()])) from late
 
-    async def have_ended(self, count: int, within_s: float = 60) -> None:
+    async def have_ended(self, count: int, within_s: float = LONG_ENOUGH_S) -> None:
         """However: ended or stuck."""
         asked = "SELECT count(*) FROM surefoot.saga_instances WHERE ended_at IS NOT NULL OR status = 'STUCK'"
 

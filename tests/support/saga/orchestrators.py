@@ -19,7 +19,7 @@ from surefoot.saga import Saga
 from tests.support.consumer.processes import QUICK as QUICK_CONSUMER
 from tests.support.consumer.processes import consumer_running
 from tests.support.relay.processes import relay_running
-from tests.support.waiting import eventually
+from tests.support.waiting import LONG_ENOUGH_S, eventually
 
 QUICK = {
     "timer_poll": timedelta(milliseconds=20),
@@ -61,7 +61,7 @@ class Stage:
         rows = await self.connection.fetch("SELECT entity_id, status::text FROM surefoot.saga_instances")
         return {row[0]: row[1] for row in rows}
 
-    async def becomes(self, entity: str, status: str, within_s: float = 60) -> None:
+    async def becomes(self, entity: str, status: str, within_s: float = LONG_ENOUGH_S) -> None:
         async def is_so() -> bool:
             return (await self.statuses()).get(entity) == status
 

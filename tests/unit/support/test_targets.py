@@ -4,7 +4,7 @@ import pytest
 
 from tests.support.targets import DEEP, Target, belongs
 
-TARGETS: list[Target] = ["fast", "test", "deep", "drills"]
+TARGETS: list[Target] = ["fast", "test", "deep", "alone", "drills"]
 
 
 def targets_of(*marks: str) -> list[Target]:
@@ -26,6 +26,11 @@ def test_each_reason_to_be_deep_moves_a_test_to_the_deep_ones(why: str) -> None:
     assert targets_of(why, "kafka", "slow") == ["deep"]
 
 
+def test_what_other_tests_would_disturb_runs_by_itself() -> None:
+    assert targets_of("alone") == ["alone"]
+    assert targets_of("alone", "slow") == ["alone"]
+
+
 def test_a_drill_runs_in_no_other_target() -> None:
     assert targets_of("drill") == ["drills"]
     assert targets_of("drill", "mutation", "slow") == ["drills"]
@@ -33,4 +38,5 @@ def test_a_drill_runs_in_no_other_target() -> None:
 
 def test_without_a_target_everything_but_drills_is_run() -> None:
     assert belongs(None, {"mutation", "kafka"})
+    assert belongs(None, {"alone"})
     assert not belongs(None, {"drill"})

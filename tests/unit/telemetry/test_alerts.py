@@ -38,7 +38,7 @@ class Webhook:
             writer.close()
 
     async def next_post(self) -> dict[str, Any]:
-        return await asyncio.wait_for(self.posts.get(), 10)
+        return await asyncio.wait_for(self.posts.get(), 60)
 
 
 async def never_answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:

@@ -45,7 +45,7 @@ class Receiver:
             writer.close()
 
     async def next_post(self) -> tuple[dict[str, str], bytes]:
-        return await asyncio.wait_for(self.posts.get(), 10)
+        return await asyncio.wait_for(self.posts.get(), 60)
 
 
 @pytest.fixture

@@ -1,6 +1,6 @@
-"""What a run has shown: where a process was killed or frozen, and which protection was taken out, by which test.
+"""What the processes of a run note: a signal at a failpoint, or a protection that was taken out.
 
-Each process of a run appends to one file. Nothing is written outside of a run.
+Each process of a run appends to one file. Outside of a run nothing is written.
 """
 
 import json
@@ -15,9 +15,9 @@ _FILE = "evidence.jsonl"
 Kind = Literal["kill", "stop", "error", "removed"]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, order=True)
 class Shown:
-    """One thing that happened: a signal at a failpoint, or a protection that was removed."""
+    """One thing that happened in a test."""
 
     kind: Kind
     name: str
@@ -36,6 +36,14 @@ def record(kind: Kind, name: str) -> None:
         os.write(descriptor, line)  # one write: lines of several processes do not mix
     finally:
         os.close(descriptor)
+
+
+def removed(protection: str) -> None:
+    """Note that this test takes a protection out within its own process.
+
+    `protection` is a literal, `part.name`: the table in docs/testing.md must have a row for it.
+    """
+    record("removed", protection)
 
 
 def recorded(directory: Path) -> list[Shown]:
