@@ -71,6 +71,7 @@ async def somebody_waits(connection: asyncpg.Connection) -> bool:
     return bool(await connection.fetchval("SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND NOT granted"))
 
 
+@pytest.mark.mutation
 async def test_without_the_key_lock_two_overlapping_transactions_of_a_key_are_published_out_of_order(
     database_url: str, start: StartRelay, connection: asyncpg.Connection, log: KafkaLog, topic: str
 ) -> None:

@@ -75,6 +75,7 @@ async def test_a_frozen_owners_write_is_refused_while_the_new_owner_has_the_rows
     assert stale_write(await ground.marks(connection)) == []
 
 
+@pytest.mark.mutation
 async def test_without_the_fence_that_write_is_noticed(
     start: StartRelay, connection: asyncpg.Connection, log: KafkaLog, topic: str
 ) -> None:
