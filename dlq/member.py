@@ -26,8 +26,6 @@ POLL = timedelta(milliseconds=500)
 SHORTEST_PAUSE = timedelta(milliseconds=50)
 LONGEST_PAUSE = timedelta(seconds=3)
 LOCK_TIMEOUT = timedelta(seconds=5)
-TRANSACTION_TIMEOUT = timedelta(seconds=10)
-"""A process that freezes in the middle of a batch keeps its rows from others for so long."""
 COMMAND_TIMEOUT = timedelta(seconds=15)
 
 Take = Callable[[Connection, Sequence[StoredRecord]], Awaitable[None]]
@@ -190,7 +188,7 @@ class Member:
             self._url,
             name=f"surefoot dlq {self._part}",
             lock_timeout=LOCK_TIMEOUT,
-            transaction_timeout=TRANSACTION_TIMEOUT,
+            transaction_timeout=self._settings.transaction_timeout,
             command_timeout=COMMAND_TIMEOUT,
         )
 

@@ -14,7 +14,7 @@ from typing import NamedTuple
 import structlog
 
 from dlq.controls import CannotBeTold, control_of
-from dlq.member import COMMAND_TIMEOUT, LOCK_TIMEOUT, LONGEST_PAUSE, SHORTEST_PAUSE, TRANSACTION_TIMEOUT, may_pass
+from dlq.member import COMMAND_TIMEOUT, LOCK_TIMEOUT, LONGEST_PAUSE, SHORTEST_PAUSE, may_pass
 from dlq.metrics import CONTROLS, HEARTBEAT, OUTAGES
 from dlq.settings import DlqSettings
 from dlq.turn import Batch, Rests, Turns
@@ -147,7 +147,7 @@ class Sender:
             self._url,
             name=f"surefoot dlq {PART}",
             lock_timeout=LOCK_TIMEOUT,
-            transaction_timeout=TRANSACTION_TIMEOUT,
+            transaction_timeout=self._settings.transaction_timeout,
             command_timeout=COMMAND_TIMEOUT,
         )
 

@@ -31,6 +31,11 @@ class DlqSettings(BaseSettings):
     resend_after: timedelta = Field(
         timedelta(seconds=30), description="A control record that nobody answered is sent again, under the same id."
     )
+    transaction_timeout: timedelta = Field(
+        timedelta(seconds=10),
+        ge=timedelta(seconds=1),
+        description="A service that freezes within a transaction keeps its rows from others for so long.",
+    )
     approval_window: timedelta = Field(timedelta(minutes=30), description="How long a discard may wait for approval.")
     most_items: int = Field(10_000, ge=1, le=100_000, description="Events in one job or discard, at most.")
     jobs_per_person: int = Field(5, ge=1, description="Jobs that one person may have under way.")

@@ -40,7 +40,9 @@ def api(url: str, schema: str, settings: DlqSettings, access: Access, catalogue:
 
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
-        pool = app.state.pool = await create_pool(url, name="surefoot dlq api", size=CONNECTIONS)
+        pool = app.state.pool = await create_pool(
+            url, name="surefoot dlq api", size=CONNECTIONS, transaction_timeout=settings.transaction_timeout
+        )
         app.state.refusals = Refusals(pool, schema, FewAMinute(access.settings.refusals_recorded_per_minute))
         try:
             yield

@@ -134,14 +134,18 @@ async def connect(
     return cast(Connection, connection)
 
 
-async def create_pool(url: str, *, name: str, size: int) -> Pool:
+async def create_pool(url: str, *, name: str, size: int, transaction_timeout: timedelta | None = None) -> Pool:
+    """`transaction_timeout`: the server ends a transaction that is left alone for so long (see `connect`)."""
+    server_settings = {"application_name": name[:63]}
+    if transaction_timeout is not None:
+        server_settings["idle_in_transaction_session_timeout"] = _milliseconds(transaction_timeout)
     try:
         pool = await asyncpg.create_pool(
             plain_url(url),
             min_size=1,
             max_size=size,
             timeout=CONNECT_TIMEOUT_S,
-            server_settings={"application_name": name[:63]},
+            server_settings=server_settings,
         )
     except DRIVER_ERRORS as error:
         raise _unavailable(url, error) from error
