@@ -24,6 +24,8 @@ STEPS = {
 }
 LETTERS = [letter_record(f"e-{n}", key=f"k-{n}") for n in range(100)]
 AGAIN = [letter_record(f"e-{n}", key=f"k-{n}", after_s=60, replays="1") for n in range(50)]
+LETS_GO = {"SUREFOOT_DLQ_TRANSACTION_TIMEOUT": "PT2S"}
+"""The server ends the transaction of a part that is frozen after so long."""
 Start = Callable[..., Awaitable[RelayProcess]]
 
 
@@ -35,7 +37,7 @@ async def start(database_url: str, tmp_path: Path) -> AsyncIterator[Start]:
     async def start_one(part: str, failpoints: str = "") -> RelayProcess:
         command = ["tests.support.dlq.part_process", part, database_url]
         log = tmp_path / f"{part}-{len(started)}.log"
-        process = await start_process(command, log, {"SUREFOOT_FAILPOINTS": failpoints})
+        process = await start_process(command, log, {"SUREFOOT_FAILPOINTS": failpoints, **LETS_GO})
         started.append(process)
         return process
 
@@ -65,15 +67,15 @@ async def test_an_intake_that_freezes_and_wakes_doubles_nothing(
     await put(log, topic + ".dlq", *LETTERS, *AGAIN)
     victim = await start("intake", f"dlq.intake.{STEPS[step]}=stop@2")
     await victim.stopped()
-    await start("intake")
+    other = await start("intake")
     await all_read(log, topic + ".dlq")
     victim.signal(signal.SIGCONT)
+    await end(other)  # so that the woken one gets through what it has in hand, and takes the next letter in
     await put(log, topic + ".dlq", letter_record("e-100"))
     await there_are(connection, 101)
     await connection.execute("DELETE FROM surefoot.dlq_events WHERE event_id = 'e-100'")
     await every_letter_counts_once(connection)
-    victim.signal(signal.SIGTERM)
-    assert await victim.ended() == 0, victim.log.read_text()
+    await end(victim)
 
 
 @pytest.mark.parametrize("step", STEPS)
@@ -87,11 +89,46 @@ async def test_a_killed_hearing_of_answers_loses_and_doubles_none(
     victim = await start("outcomes", f"dlq.outcomes.{STEPS[step]}=kill@2")
     assert await victim.ended() == -signal.SIGKILL
     await start("outcomes")
+    await eventually(lambda: all_answered(connection), what="every item is answered")
+    await every_answer_counts_once(connection)
 
-    async def all_answered() -> bool:
-        return all(state == "ANSWERED" for _, state, _ in await items(connection))
 
-    await eventually(all_answered, what="every item is answered")
+@pytest.mark.parametrize("step", STEPS)
+async def test_a_hearing_of_answers_that_freezes_and_wakes_takes_none_twice(
+    step: str, database_url: str, connection: asyncpg.Connection, log: PostgresLog, topic: str, start: Start
+) -> None:
+    """It wakes behind a second job on the same letters: the answers in its hands are to the first."""
+    names = [f"e-{n}" for n in range(100)]
+    await letters_in(connection, database_url, log, *names)
+    job = await asked(connection, "replay", *names)
+    await say(log, *(job.answer(n, "done" if n % 2 else "failed_again") for n in range(100)))
+    frozen = await start("outcomes", f"dlq.outcomes.{STEPS[step]}=stop@2")
+    await frozen.stopped()
+    other = await start("outcomes")
+    await all_read(log, "dlq.outcomes", "dlq.outcomes")
+    await every_answer_counts_once(connection)
+
+    second = await asked(connection, "replay", *names[::2])
+    frozen.signal(signal.SIGCONT)
+    await end(other)
+    await say(log, second.answer(0, "done"))
+    await there_are(connection, 51, "status = 'REPLAYED'")
+    assert await count(connection, "status = 'REPLAYING'") == 49
+    assert sum(state == "SENT" for _, state, _ in await items(connection)) == 49
+    await end(frozen)
+
+
+async def end(part: RelayProcess) -> None:
+    part.signal(signal.SIGTERM)
+    assert await part.ended() == 0, part.log.read_text()
+
+
+async def all_answered(connection: asyncpg.Connection) -> bool:
+    return all(state == "ANSWERED" for _, state, _ in await items(connection))
+
+
+async def every_answer_counts_once(connection: asyncpg.Connection) -> None:
+    assert await all_answered(connection)
     assert await count(connection, "status = 'REPLAYED'") == 50
     assert await count(connection, "status = 'OPEN'") == 50
 

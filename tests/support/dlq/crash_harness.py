@@ -11,6 +11,7 @@ from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from datetime import timedelta
+from http import HTTPStatus
 from pathlib import Path
 from typing import Any
 
@@ -81,6 +82,10 @@ class DlqGround:
         assert service.process.returncode is None, service.log.read_text()
         return said[1] if said else ""
 
+    async def turn_to(self, service: RelayProcess) -> None:
+        """From now on, people ask this one."""
+        self.where = await self._address(service)
+
     async def kill(self, service: RelayProcess) -> None:
         service.signal(signal.SIGKILL)
         assert await service.ended() == -signal.SIGKILL
@@ -94,13 +99,32 @@ class DlqGround:
 
     # -- people ------------------------------------------------------------------------------------------------------
 
-    async def ask(self, person: str, path: str, body: object, key: str | None = None) -> dict[str, Any]:
-        """A request of this person, under this Idempotency-Key; what was answered."""
-        headers = {"Authorization": f"Bearer {self.tokens[person]}", "Idempotency-Key": key or str(uuid.uuid4())}
+    async def post(self, person: str, path: str, body: object, key: str) -> httpx.Response:
+        """A request of this person to the latest service, under this Idempotency-Key."""
+        headers = {"Authorization": f"Bearer {self.tokens[person]}", "Idempotency-Key": key}
         async with httpx.AsyncClient(base_url=self.where + "/admin/dlq", timeout=60, trust_env=False) as client:
-            response = await client.post(path, json=body, headers=headers)
+            return await client.post(path, json=body, headers=headers)
+
+    async def ask(self, person: str, path: str, body: object, key: str | None = None) -> dict[str, Any]:
+        """The same, where it succeeds; what was answered."""
+        response = await self.post(person, path, body, key or str(uuid.uuid4()))
         assert response.is_success, response.text
         answer: dict[str, Any] = response.json()
+        return answer
+
+    async def ask_until_done(self, person: str, path: str, body: object, key: str) -> dict[str, Any]:
+        """The same, of a client that asks again while another service has the request in hand."""
+
+        async def answered() -> dict[str, Any] | None:
+            response = await self.post(person, path, body, key)
+            if response.status_code == HTTPStatus.CONFLICT and "Retry-After" in response.headers:
+                return None
+            assert response.is_success, response.text
+            answer: dict[str, Any] = response.json()
+            return answer
+
+        answer = await eventually(answered, what="the request is answered")
+        assert answer is not None
         return answer
 
     async def ask_and_be_cut_off(self, person: str, path: str, body: object, key: str) -> None:
@@ -190,6 +214,12 @@ class DlqGround:
             await self._jobs(),
             [ItemRow(*row) for row in items],
         )
+
+    async def jobs_and_acts(self, action: str) -> tuple[int, int]:
+        """How many jobs there are, and how often the audit log has this act as done."""
+        counted = "SELECT count(*) FROM surefoot.audit_log WHERE action = $1 AND outcome = 'done'"
+        jobs = await self.connection.fetchval("SELECT count(*) FROM surefoot.dlq_jobs")
+        return int(jobs), int(await self.connection.fetchval(counted, action))
 
     async def violations(self) -> set[str]:
         return {finding.violation for finding in await self.findings()}
