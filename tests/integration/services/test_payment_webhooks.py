@@ -6,6 +6,7 @@ import json
 import os
 import signal
 from collections.abc import AsyncIterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -17,6 +18,7 @@ from surefoot.errors import SurefootError
 from surefoot.events import Money
 from surefoot.testing import failpoints
 from tests.support import processes
+from tests.support.relay.processes import start_process
 from tests.support.services.webhook_harness import (
     AT,
     WebhookGround,
@@ -283,6 +285,36 @@ async def test_a_process_that_is_killed_on_the_way_leaves_all_or_nothing(
     assert await child.wait() == -signal.SIGKILL
     assert await ground.outcome(event("captured")) == outcome
     assert (await ground.stands())[0] == "CAPTURED"
+    assert await ground.told() == ["charge.captured"]
+    assert await ground.violations() == set()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("where", "answer", "outcome"),
+    [
+        ("payment_webhook.recorded", "503 failed", "applied"),
+        ("payment_webhook.settled", "503 failed", "applied"),
+        ("payment_webhook.committed", "200 applied", "duplicate"),
+    ],
+)
+async def test_a_process_that_freezes_on_the_way_and_wakes_does_nothing_behind_the_resend(
+    ground: WebhookGround, where: str, answer: str, outcome: str, tmp_path: Path
+) -> None:
+    """The resend waits until the server has ended the transaction of the frozen process, if it has one."""
+    await ground.charge()
+    armed = {failpoints.VARIABLE: f"{where}=stop"}
+    frozen = await start_process(["tests.support.services.webhook_child", ground.url], tmp_path / "child.log", armed)
+    try:
+        await frozen.stopped()
+        assert await ground.outcome(event("captured")) == outcome
+        frozen.signal(signal.SIGCONT)
+        assert await frozen.ended() == 0, frozen.log.read_text()
+    finally:
+        frozen.signal(signal.SIGKILL)
+    assert answer in frozen.log.read_text()
+    assert await ground.stands() == ("CAPTURED", "txn-1", 0)
+    assert await ground.events() == {"evt-txn-1-captured": "APPLIED"}
     assert await ground.told() == ["charge.captured"]
     assert await ground.violations() == set()
 
