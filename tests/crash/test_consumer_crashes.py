@@ -7,7 +7,7 @@ import signal
 
 import pytest
 
-from tests.support.consumer.crash_harness import Ground
+from tests.support.consumer.crash_harness import FAULTY, Ground
 from tests.support.consumer.processes import ConsumerProcess
 from tests.support.waiting import eventually
 
@@ -23,6 +23,13 @@ STEPS = {
     "fence written, not committed": "consumer.fenced",
     "committed, offset not told": "consumer.committed",
     "offset told": "consumer.offset",
+}
+FAILING = [("key-1", 1), ("key-2", 2), ("key-3", 3)]
+"""These fail until they are healed. Later events of the same keys wait behind them."""
+PARKING = {
+    "event parked": "consumer.parked",
+    "parked event's turn": "consumer.turn",
+    "parked event done": "consumer.drained",
 }
 
 
@@ -50,6 +57,30 @@ async def test_frozen_on_the_postgres_log_past_its_lease_at(step: str, postgres_
     await freeze_and_finish(postgres_ground, step)
 
 
+@pytest.mark.kafka
+@pytest.mark.parametrize("step", PARKING)
+async def test_killed_on_kafka_with_parked_events_at(step: str, kafka_ground: Ground) -> None:
+    await kill_with_parked_events(kafka_ground, step)
+
+
+@pytest.mark.twin
+@pytest.mark.parametrize("step", PARKING)
+async def test_killed_on_the_postgres_log_with_parked_events_at(step: str, postgres_ground: Ground) -> None:
+    await kill_with_parked_events(postgres_ground, step)
+
+
+@pytest.mark.kafka
+@pytest.mark.parametrize("step", PARKING)
+async def test_frozen_on_kafka_with_parked_events_at(step: str, kafka_ground: Ground) -> None:
+    await freeze_with_parked_events(kafka_ground, step)
+
+
+@pytest.mark.twin
+@pytest.mark.parametrize("step", PARKING)
+async def test_frozen_on_the_postgres_log_with_parked_events_at(step: str, postgres_ground: Ground) -> None:
+    await freeze_with_parked_events(postgres_ground, step)
+
+
 async def kill_and_finish(ground: Ground, step: str) -> None:
     await ground.publish_some(200)
     victim = await ground.start(failpoints=armed(step, "kill"), **SMALL)
@@ -65,6 +96,40 @@ async def freeze_and_finish(ground: Ground, step: str) -> None:
     await ground.publish_some(200)
     frozen = await ground.start(failpoints=armed(step, "stop"), **SMALL)
     await frozen.stopped()
+    await take_over_and_wake(ground, frozen)
+
+
+async def kill_with_parked_events(ground: Ground, step: str) -> None:
+    victim = await park_some(ground, f"{PARKING[step]}=kill")
+    assert await victim.ended() == -signal.SIGKILL
+    await ground.publish_some(100)
+    await ground.start(**FAULTY, **SMALL)
+    await ground.finished()
+    assert await ground.parked() == {}
+    assert await ground.findings() == []
+    assert await ground.effect_count() == 300
+
+
+async def freeze_with_parked_events(ground: Ground, step: str) -> None:
+    frozen = await park_some(ground, f"{PARKING[step]}=stop")
+    await frozen.stopped()
+    await take_over_and_wake(ground, frozen)
+    assert await ground.parked() == {}
+
+
+async def park_some(ground: Ground, failpoints: str) -> ConsumerProcess:
+    """Start a member that parks events. They are healed as soon as one of them is parked."""
+    for key, number in FAILING:
+        await ground.fail(key, number)
+    await ground.publish_some(200)
+    member = await ground.start(failpoints=failpoints, **FAULTY, **SMALL)
+    await eventually(ground.parked, what="an event is parked")
+    await ground.heal()
+    return member
+
+
+async def take_over_and_wake(ground: Ground, frozen: ConsumerProcess) -> None:
+    """Another member does all of the work; the frozen one wakes, has its share again, and does some more."""
     await ground.publish_some(100)
     other = await ground.start(**SMALL)
     await ground.finished()
