@@ -1,18 +1,25 @@
 """How the Postgres log writes: offsets in the order they become visible, all or nothing."""
 
 import asyncio
-import os
-import subprocess
-import sys
+import signal
 from datetime import timedelta
+from pathlib import Path
 from typing import Any
 
-from surefoot.log.port import Record, Refused, TopicPartition
+import pytest
+
+from surefoot.log.port import Acknowledged, Record, Refused, TopicPartition
 from surefoot.log.postgres import PostgresLog
 from surefoot.log.postgres_publisher import PostgresPublisher
+from surefoot.testing import failpoints
 from tests.support.event_log.members import plain
+from tests.support.relay.processes import start_process
 
 WHERE = TopicPartition("things", 0)
+WRITER = "tests.support.event_log.writer_process"
+STRIKES = "log.sent=%s@2"
+VALUES = "SELECT array_agg(value ORDER BY log_offset) FROM surefoot.log_records"
+OFFSETS = "SELECT array_agg(log_offset ORDER BY log_offset) FROM surefoot.log_records"
 
 
 async def test_a_header_name_that_postgres_cannot_store_is_the_records_own_fault(publisher: PostgresPublisher) -> None:
@@ -53,26 +60,34 @@ async def test_offsets_become_visible_in_order_however_many_write(log: PostgresL
 
 
 async def test_the_failpoint_strikes_between_storing_and_committing(
-    log: PostgresLog, database_url: str, connection: Any
+    log: PostgresLog, database_url: str, connection: Any, tmp_path: Path
 ) -> None:
-    script = f"""
-import asyncio
-from surefoot.log.postgres import PostgresLog
-from surefoot.log.port import Record, TopicPartition
-
-async def main():
-    publisher = await PostgresLog("{database_url}").publisher()
-    for value in (b"0", b"1"):
-        print((await publisher.publish(TopicPartition("things", 0), [Record(b"k", value, [])])).count, flush=True)
-
-asyncio.run(main())
-"""
-    environment = {**os.environ, "SUREFOOT_FAILPOINTS": "log.sent=kill@2"}
-    done = await asyncio.to_thread(
-        subprocess.run, [sys.executable, "-c", script], env=environment, capture_output=True, text=True, check=False
+    killed = await start_process(
+        [WRITER, database_url], tmp_path / "writer.log", {failpoints.VARIABLE: STRIKES % "kill"}
     )
-
-    assert done.returncode == -9, done.stderr
-    assert done.stdout == "1\n"
-    assert await connection.fetchval("SELECT array_agg(value) FROM surefoot.log_records") == [b"0"]
+    assert await killed.ended() == -signal.SIGKILL, killed.log.read_text()
+    assert killed.log.read_text() == "stored\n"
+    assert await connection.fetchval(VALUES) == [b"0"]
     assert (await log.end_offsets("things"))[WHERE] == 1
+
+
+@pytest.mark.slow
+async def test_a_writer_that_freezes_before_it_commits_leaves_no_gap_and_writes_behind_the_others_when_it_wakes(
+    log: PostgresLog, publisher: PostgresPublisher, database_url: str, connection: Any, tmp_path: Path
+) -> None:
+    """It has drawn an offset: the other writer waits until the server has ended its transaction."""
+    frozen = await start_process(
+        [WRITER, database_url], tmp_path / "writer.log", {failpoints.VARIABLE: STRIKES % "stop"}
+    )
+    try:
+        await frozen.stopped()
+        assert await publisher.publish(WHERE, plain(b"2")) == Acknowledged(1)
+        frozen.signal(signal.SIGCONT)
+        assert await frozen.ended() == 0, frozen.log.read_text()
+    finally:
+        frozen.signal(signal.SIGKILL)
+    said = frozen.log.read_text().splitlines()
+    assert (said[0], set(said[1:-1]), said[-1]) == ("stored", {"away"}, "stored")
+    assert await connection.fetchval(VALUES) == [b"0", b"2", b"1"]
+    assert await connection.fetchval(OFFSETS) == [0, 1, 2]
+    assert (await log.end_offsets("things"))[WHERE] == 3
