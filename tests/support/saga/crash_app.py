@@ -21,6 +21,7 @@ from tests.support.saga.trips import Booked, Charge, OfTrip, TripRequested, trip
 NAME = "SUREFOOT_TEST_SAGA_NAME"
 TIMEOUT_S = "SUREFOOT_TEST_SAGA_TIMEOUT_S"
 ATTEMPTS = "SUREFOOT_TEST_SAGA_ATTEMPTS"
+UNDO_ATTEMPTS = "SUREFOOT_TEST_SAGA_UNDO_ATTEMPTS"
 POISON = "SUREFOOT_TEST_SAGA_POISON"
 """The path of a file: while it lies there, nobody can work out how to charge for the trip that it names."""
 TOPICS: dict[str, Topic] = {
@@ -91,7 +92,8 @@ def saga(version: int, *, insured: bool = False, ticket: bool = True) -> Saga:
     timeout = timedelta(seconds=float(os.environ.get(TIMEOUT_S, "30")))
     rest = timedelta(milliseconds=100)
     retry = Retry(attempts=int(os.environ.get(ATTEMPTS, "2")), first=rest, longest=rest)
-    often: dict[str, Any] = {"timeout": timeout, "retry": retry, "undo_retry": Retry(attempts=3, first=rest)}
+    undo_retry = Retry(attempts=int(os.environ.get(UNDO_ATTEMPTS, "3")), first=rest, longest=4 * rest)
+    often: dict[str, Any] = {"timeout": timeout, "retry": retry, "undo_retry": undo_retry}
     made.step(
         "book",
         do=trips.book,
