@@ -28,6 +28,9 @@ from tests.support.idempotency.reference_app import app_settings
 
 PROVIDER = "CRASH_PROVIDER"
 """It charges once for each `key`, once for each `reference` (the id that we minted), or `always`."""
+GATE = 4711
+"""The first half of the locks that tests close as gates."""
+GATES = {"handler": 1, "provider": 2}
 SCHEMA = """
 CREATE SCHEMA IF NOT EXISTS crash;
 CREATE TABLE IF NOT EXISTS crash.calls (number bigint GENERATED ALWAYS AS IDENTITY, mark text NOT NULL);
@@ -52,6 +55,8 @@ class Order(BaseModel):
     """The provider charges, and answers so long after."""
     at_once: bool = False
     """The provider is called without a phase before it."""
+    gate: str = ""
+    """Where it waits, if the test has closed a gate there: see GATES."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,6 +74,11 @@ class Provider:
         async with self._pool.acquire() as connection:
             await connection.execute("INSERT INTO crash.calls (mark) VALUES ($1)", order.mark)
 
+    async def passes(self, order: Order, where: str) -> None:
+        if order.gate == where:
+            async with self._pool.acquire() as connection, connection.transaction():
+                await connection.execute("SELECT pg_advisory_xact_lock_shared($1, $2)", GATE, GATES[where])
+
     async def charge(self, order: Order, reference: str, *, key: str) -> Charged:
         seen_as = {"key": key, "reference": reference}.get(self._manner, uuid.uuid4().hex)
         async with self._pool.acquire() as connection:
@@ -77,6 +87,7 @@ class Provider:
                 number = await connection.fetchval(CHARGE, order.mark, seen_as)
         await self.hears(order)
         await asyncio.sleep(order.provider_ms / 1000)
+        await self.passes(order, "provider")
         return Charged(number)
 
 
@@ -97,6 +108,7 @@ def make_app(store: Store, provider: Provider) -> FastAPI:
     async def charge(order: Order, request: Idempotent) -> dict[str, Any]:
         thing = request.mint(id=lambda: uuid.uuid4().hex, at=lambda: datetime.now(UTC))
         await asyncio.sleep(order.work_ms / 1000)
+        await provider.passes(order, "handler")
         if not order.at_once:
             await request.phase("created", create)
         charged = await request.call("charge", provider.charge, order, thing.id)

@@ -16,7 +16,7 @@ import httpx
 from tests.blackbox.idempotency.asking import Ask
 from tests.blackbox.idempotency.reply import Reply
 from tests.support.checkers.idempotency import Effect, Finding, KeyRow, Sent, check_idempotency
-from tests.support.idempotency.crash_app import PROVIDER, SCHEMA
+from tests.support.idempotency.crash_app import GATE, GATES, PROVIDER, SCHEMA
 from tests.support.relay.processes import RelayProcess, as_environment, start_process
 from tests.support.waiting import LONG_ENOUGH_S, eventually
 
@@ -32,6 +32,8 @@ QUICK = {
     "call_timeout": timedelta(milliseconds=1_500),
     "wait_in_flight": timedelta(milliseconds=500),
 }
+PATIENT = {"lease": "PT2M", "longest_lease": "PT5M", "call_timeout": "PT1M"}
+"""For a story that says itself when a claim is lost (see lease_runs_out), however long the machine takes for it."""
 REPLAY_HEADER = "X-Idempotency-Replayed"
 BOOKS = {"/charges": ("provider", "ledger"), "/entries": ("ledger",)}
 READY = "listening at "
@@ -137,16 +139,41 @@ class Ground:
         assert found is not None
         return found
 
+    # -- what holds requests up, and what hurries them ----------------------------------------------------------------
+
+    @asynccontextmanager
+    async def closed(self, gate: str) -> AsyncIterator[None]:
+        """Requests that ask for this gate wait at it, until the end of the block."""
+        where = (GATE, GATES[gate])
+        await self.connection.execute("SELECT pg_advisory_lock($1, $2)", *where)
+        try:
+            yield
+        finally:
+            await self.connection.execute("SELECT pg_advisory_unlock($1, $2)", *where)
+
+    async def waiting_at(self, gate: str) -> int:
+        asked = """
+            SELECT count(*) FROM pg_locks
+            WHERE locktype = 'advisory' AND classid = $1 AND objid = $2 AND NOT granted"""
+        return int(await self.connection.fetchval(asked, GATE, GATES[gate]))
+
+    async def lease_runs_out(self) -> None:
+        """Of each request that is in flight: its process has ended, or is frozen."""
+        late = (
+            "UPDATE surefoot.idempotency_keys SET lease_until = now() - interval '1 minute' WHERE state = 'IN_FLIGHT'"
+        )
+        await self.connection.execute(late)
+
     # -- what became of it --------------------------------------------------------------------------------------------
 
-    async def called(self, ask: Ask) -> None:
-        """Wait until the provider has done what it was called for."""
+    async def called(self, ask: Ask, times: int = 1) -> None:
+        """Wait until the provider has done what it was called for, so many times."""
         counted = "SELECT count(*) FROM crash.calls WHERE mark = $1"
 
         async def has_been() -> bool:
-            return bool(await self.connection.fetchval(counted, ask.mark))
+            return bool(await self.connection.fetchval(counted, ask.mark) >= times)
 
-        await eventually(has_been, what="the provider is called")
+        await eventually(has_been, what=f"the provider is called {times} times")
 
     async def at_rest(self, within_s: float = LONG_ENOUGH_S) -> None:
         """Wait until nothing is open any more."""
@@ -159,14 +186,25 @@ class Ground:
         except AssertionError as late:
             raise AssertionError(f"{late}\n{self.logs()}") from late
 
-    async def is_abandoned(self) -> None:
-        """Wait until a lease ran out long ago, so that a completer should have gone on with the request."""
-        overdue = "SELECT count(*) FROM surefoot.idempotency_keys WHERE lease_until < now() - interval '1 second'"
+    async def outlives_a_lease(self) -> None:
+        """Wait until the lease that the request has now would have run out, and the completer has looked for it."""
+        ends = await self.connection.fetchval("SELECT max(lease_until) FROM surefoot.idempotency_keys")
 
-        async def ran_out() -> bool:
-            return bool(await self.connection.fetchval(overdue))
+        async def has_passed() -> bool:
+            return bool(await self.connection.fetchval("SELECT now() > $1::timestamptz + interval '1 second'", ends))
 
-        await eventually(ran_out, what="a lease ran out")
+        await eventually(has_passed, what="the first lease would have run out")
+        await self.completer_looks()
+
+    async def completer_looks(self) -> None:
+        """Wait until the completer looks, once more, for what was abandoned."""
+        now = await self.connection.fetchval("SELECT clock_timestamp()")
+        asked = "SELECT count(*) FROM pg_stat_activity WHERE query LIKE $1 AND query_start > $2 AND state = 'idle'"
+
+        async def has_looked() -> bool:
+            return bool(await self.connection.fetchval(asked, "%ORDER BY coalesce(due_at, lease_until)%", now))
+
+        await eventually(has_looked, what="the completer looks for what was abandoned")
 
     async def findings(self, path: str) -> list[Finding]:
         effects = [Effect(*row) for row in await self.connection.fetch(EFFECTS)]

@@ -3,12 +3,13 @@
 Each function below undoes one protection, as a plausible mistake would, and nothing else.
 """
 
-import asyncio
 import uuid
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
+from surefoot.idempotency.exchange import Exchange
 from surefoot.idempotency.lease import Lease
 from surefoot.idempotency.minting import Mint
 from surefoot.idempotency.store import deciding, rows, statements, store
@@ -112,20 +113,20 @@ def renewal() -> None:
 
 
 def answer_before_sending() -> None:
-    """The answer is stored when there is time for it, and sent at once."""
-    real = Store.complete
-    later: set[asyncio.Task[None]] = set()
+    """The answer is stored when it has been sent."""
+    complete, sent = Store.complete, Exchange._sent
+    unstored: list[Callable[[], Awaitable[None]]] = []
 
-    async def complete(self: Store, claim: Claim, answer: Answer, state: State, *rest: Any) -> None:
-        async def stored() -> None:
-            await asyncio.sleep(0.5)
-            await real(self, claim, answer, state, *rest)
+    async def remember(self: Store, *what: Any) -> None:
+        unstored.append(partial(complete, self, *what))
 
-        task = asyncio.create_task(stored())
-        later.add(task)
-        task.add_done_callback(later.discard)
+    async def sent_and_stored(self: Exchange, *what: Any) -> None:
+        await sent(self, *what)
+        while unstored:
+            await unstored.pop()()
 
-    put(Store, "complete", complete)
+    put(Store, "complete", remember)
+    put(Exchange, "_sent", sent_and_stored)
 
 
 def one_transaction() -> None:
