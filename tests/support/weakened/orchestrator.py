@@ -3,16 +3,16 @@
 Each function below undoes one protection of the real orchestrator, as a plausible mistake would, and nothing else.
 """
 
-import asyncio
 import sys
 from collections.abc import Callable, Sequence
 from collections.abc import Set as AbstractSet
+from contextvars import ContextVar
 from dataclasses import replace
 from typing import Any, cast
 
 from consumers import batch
 from consumers.reading import Reading
-from consumers.unit import Unit
+from consumers.unit import Position, Unit
 from orchestrator import deciding, silence, timers
 from orchestrator.silence import Due, Evidence, Suspicion, Why
 from orchestrator.statements import Statements
@@ -107,11 +107,11 @@ def inbox_and_start() -> None:
 
 def outbox() -> None:
     """Commands are sent when the transaction that decided on them is over."""
-    real = deciding.carry_out
+    real, commit = deciding.carry_out, batch.Batches.take
     url = sys.argv[sys.argv.index("--database") + 1]
+    decided: ContextVar[list[Event[EventData]]] = ContextVar("decided")
 
     async def send(events: list[Event[EventData]]) -> None:
-        await asyncio.sleep(0.3)
         connection = await connect(url, name="weakened")
         async with Outbox().transaction(connection) as tx:
             for event in events:
@@ -119,14 +119,18 @@ def outbox() -> None:
         await connection.close()
 
     async def carry_out(store: Store, connection: Connection, work: Work, publish: deciding.Publish) -> None:
+        await real(store, connection, work, decided.get().append)
+
+    async def take(self: batch.Batches, position: Position, readings: Sequence[Reading]) -> batch.Carried:
         events: list[Event[EventData]] = []
-        await real(store, connection, work, events.append)
-        sending.append(asyncio.create_task(send(events)))
+        decided.set(events)
+        carried = await commit(self, position, readings)
+        await send(events)
+        return carried
 
     deciding.carry_out = carry_out
+    batch.Batches.take = take  # type: ignore[method-assign]
 
-
-sending: list[asyncio.Task[None]] = []
 
 # -- undo ------------------------------------------------------------------------------------------------------------
 
