@@ -14,7 +14,7 @@ from tests.support.waiting import eventually
 pytest_plugins = ["tests.support.consumer.crash_fixtures"]
 pytestmark = [pytest.mark.slow, pytest.mark.promise("P2", "P3", "P5")]
 
-PATIENT = {"lock_timeout": "PT15S", "handover": "PT10S"}
+PATIENT = {"lock_timeout": "PT1M", "handover": "PT10S", "handler_timeout": "PT2M"}
 """For a woken member: it is not to give up while the test lets the other one go on."""
 LETS_GO = {ATTEMPTS: "5", WHEN_DEAD: "release"}
 """What fails for good is dead soon, and nothing waits behind it."""
@@ -51,7 +51,7 @@ async def wake_one_while_the_new_owner_parks(ground: Ground, weakened: str) -> N
     await ground.publish([ground.event("key", number) for number in (2, 3, 4)])
     await frozen.stopped()
     await ground.fail("key", 2)
-    owner = await ground.start(failpoints="consumer.fenced=stop", **FAULTY)
+    owner = await ground.start(failpoints="consumer.fenced=stop", handler_timeout="PT2M", **FAULTY)
     await owner.stopped()
 
     before = await effects_by(ground, frozen)
