@@ -184,7 +184,7 @@ async def test_a_charge_that_no_client_asks_for_again_is_lost_only_without_the_c
     await ground.send(dying, asked)
     assert await dying.handle.ended() == -signal.SIGKILL
     await ground.lease_runs_out()
-    await (ground.completer_looks() if weakened else ground.at_rest())
+    await (ground.stays_abandoned() if weakened else ground.at_rest())
     assert await ground.violations("/charges") == expected
 
 

@@ -50,7 +50,7 @@ class Order(BaseModel):
     mark: str
     amount: int
     work_ms: int = 0
-    """The handler rests so long before it does something."""
+    """An entry is written so long before its handler ends."""
     provider_ms: int = 0
     """The provider charges, and answers so long after."""
     at_once: bool = False
@@ -107,7 +107,6 @@ def make_app(store: Store, provider: Provider) -> FastAPI:
     @idempotent(effect="outside")
     async def charge(order: Order, request: Idempotent) -> dict[str, Any]:
         thing = request.mint(id=lambda: uuid.uuid4().hex, at=lambda: datetime.now(UTC))
-        await asyncio.sleep(order.work_ms / 1000)
         await provider.passes(order, "handler")
         if not order.at_once:
             await request.phase("created", create)

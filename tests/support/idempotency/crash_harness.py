@@ -196,6 +196,13 @@ class Ground:
         await eventually(has_passed, what="the first lease would have run out")
         await self.completer_looks()
 
+    async def stays_abandoned(self) -> None:
+        """Look that no process takes over what lease_runs_out has given free, though a completer looks for it."""
+        for _ in range(5):
+            await self.completer_looks()
+        is_free = "SELECT lease_until < now() - interval '30 seconds' FROM surefoot.idempotency_keys"
+        assert await self.connection.fetchval(is_free), f"a process has taken it over\n{self.logs()}"
+
     async def completer_looks(self) -> None:
         """Wait until the completer looks, once more, for what was abandoned."""
         now = await self.connection.fetchval("SELECT clock_timestamp()")
