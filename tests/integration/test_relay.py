@@ -19,8 +19,8 @@ from surefoot.log.partitioner import key_hash
 from surefoot.log.port import EventLog, Publisher, PublishOutcome, Record, TopicPartition, TopicSpec
 from surefoot.testing.kafka import Broker
 from tests.support.event_types import ThingHappened, things_on
+from tests.support.proxy import Proxy
 from tests.support.relay.processes import read_all, relay_running, spec, statuses
-from tests.support.silencing_proxy import SilencingProxy
 from tests.support.waiting import eventually
 
 pytestmark = pytest.mark.slow
@@ -355,7 +355,7 @@ async def test_a_database_that_goes_silent_is_left_for_a_new_connection(
     database_url: str, connection: asyncpg.Connection, log: EventLog, topic: str
 ) -> None:
     """As when a route is dropped: nothing is refused, nothing is closed, there is just no answer any more."""
-    async with SilencingProxy(database_url) as proxy:
+    async with Proxy(database_url) as proxy:
         async with relay_running(proxy.url, log):
             await add(connection, "before", key="a")
             await eventually(lambda: published(connection), what="the first row is PUBLISHED")

@@ -15,7 +15,7 @@ from tests.support.consumer.controls import settled_as
 from tests.support.consumer.effects import have_effect
 from tests.support.consumer.processes import QUICK, publish
 from tests.support.event_types import ThingHappened
-from tests.support.silencing_proxy import SilencingProxy
+from tests.support.proxy import Proxy
 
 
 async def test_a_consumer_whose_database_is_silent_stops_and_blames_no_handler(
@@ -24,7 +24,7 @@ async def test_a_consumer_whose_database_is_silent_stops_and_blames_no_handler(
     handled = asyncio.Event()
     consumer = Consumer("warehouse")
 
-    async with SilencingProxy(database_url) as proxy:
+    async with Proxy(database_url) as proxy:
 
         @consumer.on(ThingHappened)
         async def handle(event: Event[ThingHappened], tx: Transaction) -> None:

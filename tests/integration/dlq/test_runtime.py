@@ -29,7 +29,7 @@ from tests.support.dlq.letters import count, letter_record, put, there_are
 from tests.support.dlq.service import quick, running
 from tests.support.event_types import ThingHappened
 from tests.support.postgres_servers import postgres
-from tests.support.silencing_proxy import SilencingProxy
+from tests.support.proxy import Proxy
 from tests.support.waiting import eventually
 
 PARTS_ON_THE_LOG = {"dlq intake: the event log", "dlq outcomes: the event log"}
@@ -176,7 +176,7 @@ async def test_a_database_that_falls_silent_is_left_and_asked_anew(
     database_url: str, connection: asyncpg.Connection, log: PostgresLog, topic: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("dlq.member.COMMAND_TIMEOUT", timedelta(seconds=1))
-    async with SilencingProxy(database_url) as proxy, running(Intake(proxy.url, log, quick())):
+    async with Proxy(database_url) as proxy, running(Intake(proxy.url, log, quick())):
         await put(log, topic + ".dlq", letter_record("e-1"))
         await there_are(connection, 1)
         proxy.silence()

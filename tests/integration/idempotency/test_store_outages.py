@@ -23,7 +23,7 @@ from tests.support.idempotency.store_requests import (
     kept,
     row_of,
 )
-from tests.support.silencing_proxy import SilencingProxy
+from tests.support.proxy import Proxy
 
 pytestmark = pytest.mark.slow
 
@@ -120,7 +120,7 @@ async def test_a_server_that_falls_silent_is_away_after_a_while(
     monkeypatch.setattr(transaction, "ANSWER_S", 0.2)
     monkeypatch.setattr(transaction, "CLOSE_S", 0.2)
     monkeypatch.setattr(connections, "CLOSE_S", 0.2)
-    async with SilencingProxy(database_url) as proxy:
+    async with Proxy(database_url) as proxy:
         async with Store(proxy.url, SETTINGS) as store:
             await answered(store, asked("before"))
             async with await begun(store, asked()) as begins:

@@ -6,10 +6,10 @@ from collections.abc import AsyncIterator
 import pytest
 
 from surefoot.idempotency import Store
-from tests.support.cut_proxy import CutProxy
 from tests.support.idempotency.apps import Bank, paying
 from tests.support.idempotency.http_harness import REPLAYED, ground, metric, new_key, served
 from tests.support.idempotency.reference_app import app_settings
+from tests.support.proxy import Proxy
 from tests.support.waiting import eventually
 
 pytestmark = pytest.mark.slow
@@ -18,13 +18,13 @@ UNAVAILABLE = "/problems/idempotency/store-unavailable"
 
 
 @pytest.fixture
-async def way(database_url: str) -> AsyncIterator[CutProxy]:
+async def way(database_url: str) -> AsyncIterator[Proxy]:
     """Between the layer and its database."""
-    async with CutProxy(database_url) as way:
+    async with Proxy(database_url) as way:
         yield way
 
 
-async def test_without_the_store_nothing_is_begun_and_with_it_again_it_is(database_url: str, way: CutProxy) -> None:
+async def test_without_the_store_nothing_is_begun_and_with_it_again_it_is(database_url: str, way: Proxy) -> None:
     keyed = {path: new_key() for path in ("/local", "/outside", "/open-tx")}
     refused_before, outages = metric("fail_closed_total", route="POST /local"), metric("store_outages_total")
     async with ground(database_url, store_url=way.url) as there:
@@ -42,7 +42,7 @@ async def test_without_the_store_nothing_is_begun_and_with_it_again_it_is(databa
             assert await there.effects(path) == 1
 
 
-async def test_a_route_that_may_do_without_does_without(database_url: str, way: CutProxy) -> None:
+async def test_a_route_that_may_do_without_does_without(database_url: str, way: Proxy) -> None:
     before = metric("fail_open_total", route="POST /open")
     async with ground(database_url, store_url=way.url) as there:
         way.cut()
@@ -56,7 +56,7 @@ async def test_a_route_that_may_do_without_does_without(database_url: str, way: 
         assert (await there.post("/open", key)).headers[REPLAYED] == "true"
 
 
-async def test_a_local_answer_that_cannot_be_kept_is_not_given(database_url: str, way: CutProxy) -> None:
+async def test_a_local_answer_that_cannot_be_kept_is_not_given(database_url: str, way: Proxy) -> None:
     async with ground(database_url, store_url=way.url) as there:
         key = new_key()
         working = asyncio.create_task(there.post("/local", key, delay_ms=300))
@@ -68,7 +68,7 @@ async def test_a_local_answer_that_cannot_be_kept_is_not_given(database_url: str
         assert await there.effects(key) == 1
 
 
-async def test_an_outside_answer_that_cannot_be_kept_is_not_given_and_not_lost(way: CutProxy) -> None:
+async def test_an_outside_answer_that_cannot_be_kept_is_not_given_and_not_lost(way: Proxy) -> None:
     may_answer, key = asyncio.Event(), {"Idempotency-Key": new_key()}
     bank = Bank([may_answer.wait])
     settings = app_settings(lease="PT0.5S", renew_every="PT0.2S")

@@ -9,9 +9,9 @@ from consumers.settings import ConsumerSettings
 from orchestrator.runtime import OrchestratorRuntime
 from orchestrator.settings import OrchestratorSettings
 from tests.support.consumer.processes import QUICK as QUICK_CONSUMER
+from tests.support.proxy import Proxy
 from tests.support.saga.orchestrators import QUICK, Stage
 from tests.support.saga.trips import trip_saga
-from tests.support.silencing_proxy import SilencingProxy
 from tests.support.waiting import eventually
 
 
@@ -38,7 +38,7 @@ async def test_timers_and_housekeeping_do_not_wait_for_a_database_that_fell_sile
     asked = """SELECT count(*) FROM pg_stat_activity
                WHERE application_name = 'surefoot saga timers' AND datname = current_database()
                  AND query LIKE '%FROM surefoot.saga_timers t JOIN%'"""
-    async with SilencingProxy(stage.url) as proxy:
+    async with Proxy(stage.url) as proxy:
         runtime = OrchestratorRuntime([trip_saga()], proxy.url, stage.log, settings, reading)
         running = asyncio.create_task(runtime.run())
         await eventually(lambda: stage.connection.fetchval(asked), what="timers are looked after")
