@@ -9,7 +9,7 @@ from pydantic import create_model
 from surefoot.events import Catalogue, EventData
 from surefoot.saga import Definition, Retry, Saga
 from surefoot.saga.saga import Path
-from tests.support.saga.shop import (
+from tests.support.saga.order_sagas import (
     OrderWanted,
     ParcelSent,
     PaymentDeclined,

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from surefoot.saga import DefinitionError, Saga
-from tests.support.saga.shop import (
+from tests.support.saga.order_sagas import (
     OrderWanted,
     StockReleased,
     StockReserved,

@@ -10,8 +10,8 @@ from surefoot.consumer import Consumer, Retry, Transaction
 from surefoot.consumer.handlers import BatchHandler, CommandHandler, EventHandler, OutsideHandler, same_function
 from surefoot.errors import ConfigurationError, UndeclaredEvent
 from surefoot.events import Event, EventData, event_type_of
-from tests.support.consumer.shop import CapturePayment, OrderCancelled, OrderPaid, OrderPaidV2, ParcelWeighed
 from tests.support.corpus import each_of
+from tests.support.shop_types import CapturePayment, OrderCancelled, OrderPaid, OrderPaidV2, ParcelWeighed
 
 
 async def handle(event: Event[EventData], tx: Transaction) -> None: ...

@@ -8,7 +8,7 @@ from sqlalchemy.ext.asyncio import AsyncSession
 from surefoot.consumer import Transaction
 from surefoot.errors import InvalidEvent
 from surefoot.events import Event, EventData, new_event
-from tests.support.consumer.shop import OrderPaid, StockReserved
+from tests.support.shop_types import OrderPaid, StockReserved
 
 SESSION = cast(AsyncSession, object())
 

@@ -7,7 +7,7 @@ import pytest
 from surefoot.events import EventData
 from surefoot.saga import DefinitionError, Saga
 from surefoot.saga.binding import call, needs_of, parse_result, stored_result
-from tests.support.saga.shop import (
+from tests.support.saga.order_sagas import (
     CapturePayment,
     OrderConfirmed,
     OrderWanted,

@@ -6,7 +6,7 @@ import pytest
 
 from surefoot.saga import Saga
 from surefoot.saga.diagram import diagram, lasting
-from tests.support.saga.shop import Collected, OrderWanted, ParcelSent, StockReserved, order_saga, reserve, send
+from tests.support.saga.order_sagas import Collected, OrderWanted, ParcelSent, StockReserved, order_saga, reserve, send
 from tests.unit.saga.test_waits_and_branches import branching_saga
 
 

@@ -5,7 +5,7 @@ import pytest
 from surefoot.saga import Saga
 from surefoot.saga.stimulus import Replied
 from tests.support.saga.engine_driver import Driven
-from tests.support.saga.shop import (
+from tests.support.saga.order_sagas import (
     TWICE,
     OrderConfirmed,
     OrderWanted,

@@ -7,7 +7,7 @@ from surefoot.saga.decision import Send
 from surefoot.saga.instance import Timer
 from surefoot.saga.stimulus import Arrived, Fired, Replied
 from tests.support.saga.engine_driver import Driven
-from tests.support.saga.shop import (
+from tests.support.saga.order_sagas import (
     OrderWanted,
     ParcelSent,
     StockReleased,

@@ -4,7 +4,7 @@ import pytest
 
 from surefoot.saga import NotNow, Saga
 from surefoot.testing.saga_kit import SagaKit
-from tests.support.saga.shop import (
+from tests.support.saga.order_sagas import (
     CapturePayment,
     Collected,
     ConfirmOrder,

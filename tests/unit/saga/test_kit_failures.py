@@ -8,7 +8,7 @@ from surefoot.errors import UndeclaredEvent
 from surefoot.events import EventData
 from surefoot.saga import Saga
 from surefoot.testing.saga_kit import KitMisuse, SagaKit
-from tests.support.saga.shop import (
+from tests.support.saga.order_sagas import (
     CapturePayment,
     Collected,
     OrderFinished,

@@ -1,7 +1,7 @@
 """The history reads as a chain: each note has the status before and after what it notes."""
 
 from tests.support.saga.engine_driver import Driven
-from tests.support.saga.shop import order_saga, pickup_saga
+from tests.support.saga.order_sagas import order_saga, pickup_saga
 
 ORDER = order_saga().definition
 

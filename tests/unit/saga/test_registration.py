@@ -9,8 +9,7 @@ import pytest
 from surefoot.errors import UndeclaredEvent
 from surefoot.events import EventData
 from surefoot.saga import DefinitionError, Saga
-from tests.support.saga.refused_definitions import at_once, new, ok, refused
-from tests.support.saga.shop import (
+from tests.support.saga.order_sagas import (
     Collected,
     OrderConfirmed,
     OrderRefused,
@@ -23,6 +22,7 @@ from tests.support.saga.shop import (
     reserve,
     send,
 )
+from tests.support.saga.refused_definitions import at_once, new, ok, refused
 
 
 class Undeclared(EventData):

@@ -6,8 +6,7 @@ import pytest
 from pydantic import BaseModel
 
 from surefoot.saga import DefinitionError, Saga
-from tests.support.saga.refused_definitions import at_once, new, ok, refused
-from tests.support.saga.shop import (
+from tests.support.saga.order_sagas import (
     Collected,
     OrderConfirmed,
     OrderFinished,
@@ -25,6 +24,7 @@ from tests.support.saga.shop import (
     refund,
     send,
 )
+from tests.support.saga.refused_definitions import at_once, new, ok, refused
 from tests.support.saga.trips import PaperReady, TicketSent, TripRequested, send_ticket
 
 

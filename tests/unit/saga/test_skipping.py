@@ -6,7 +6,7 @@ import pytest
 
 from surefoot.saga import NotNow, Saga
 from surefoot.saga.skipping import result_for_skip
-from tests.support.saga.shop import (
+from tests.support.saga.order_sagas import (
     Collected,
     OrderWanted,
     ParcelSent,

@@ -8,7 +8,7 @@ from surefoot.saga import DefinitionError, Saga
 from surefoot.saga.instance import Timer
 from surefoot.saga.stimulus import Fired
 from tests.support.saga.engine_driver import Driven
-from tests.support.saga.shop import (
+from tests.support.saga.order_sagas import (
     TWICE,
     Collected,
     OrderConfirmed,

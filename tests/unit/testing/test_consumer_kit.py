@@ -6,7 +6,7 @@ from surefoot.consumer import Consumer, Permanent, Transaction
 from surefoot.errors import InvalidEvent, UndeclaredEvent
 from surefoot.events import Event, EventData, new_event
 from surefoot.testing.consumer_kit import ConsumerKit, KitMisuse
-from tests.support.consumer.shop import OrderCancelled, OrderPaid, OrderPaidV2, ParcelWeighed, StockReserved
+from tests.support.shop_types import OrderCancelled, OrderPaid, OrderPaidV2, ParcelWeighed, StockReserved
 
 PAID = OrderPaid(order_id="o-1")
 

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from surefoot.consumer import Consumer, DependencyDown, Transaction, Transient
 from surefoot.events import Event, new_event
 from surefoot.testing.consumer_kit import ConsumerKit
-from tests.support.consumer.shop import OrderCancelled, OrderPaid, OrderPaidV2, ParcelWeighed, StockReserved
+from tests.support.shop_types import OrderCancelled, OrderPaid, OrderPaidV2, ParcelWeighed, StockReserved
 
 
 def paid(order_id: str, number: int) -> OrderPaid:

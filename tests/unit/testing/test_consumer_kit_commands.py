@@ -10,7 +10,7 @@ from surefoot.errors import InvalidEvent
 from surefoot.events import Event, new_event
 from surefoot.events.commands import Command
 from surefoot.testing.consumer_kit import ConsumerKit
-from tests.support.consumer.shop import CapturePayment, PaymentCaptured, PaymentDeclined, PaymentRefunded, RefundPayment
+from tests.support.shop_types import CapturePayment, PaymentCaptured, PaymentDeclined, PaymentRefunded, RefundPayment
 
 CAPTURE, REFUND = CapturePayment(order_id="o-1"), RefundPayment(order_id="o-1")
 STEP: dict[str, Any] = {"saga": "s-1", "step": "capture_payment"}

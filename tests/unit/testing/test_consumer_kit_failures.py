@@ -7,7 +7,7 @@ import pytest
 from surefoot.consumer import Consumer, DependencyDown, Permanent, Retry, Transaction, Transient
 from surefoot.events import BadRecord, Event
 from surefoot.testing.consumer_kit import ConsumerKit, KitMisuse
-from tests.support.consumer.shop import OrderCancelled, OrderPaid, ParcelWeighed, StockReserved
+from tests.support.shop_types import OrderCancelled, OrderPaid, ParcelWeighed, StockReserved
 
 
 class Deadlock(Exception):

@@ -7,7 +7,7 @@ from surefoot.consumer import Consumer, DependencyDown, OutsideCall, Permanent, 
 from surefoot.consumer.contracts import CommandFailed
 from surefoot.events import Event, EventData
 from surefoot.testing.consumer_kit import ConsumerKit
-from tests.support.consumer.shop import (
+from tests.support.shop_types import (
     CapturePayment,
     OrderPaid,
     ParcelWeighed,

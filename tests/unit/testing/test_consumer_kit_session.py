@@ -13,7 +13,7 @@ from sqlalchemy.orm import DeclarativeBase, Mapped, mapped_column
 from surefoot.consumer import Consumer, HandlerMisuse, Transaction, Transient
 from surefoot.events import Event
 from surefoot.testing.consumer_kit import ConsumerKit, KitMisuse
-from tests.support.consumer.shop import OrderPaid, StockReserved
+from tests.support.shop_types import OrderPaid, StockReserved
 
 pytestmark = pytest.mark.slow
 
