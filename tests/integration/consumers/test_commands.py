@@ -12,18 +12,11 @@ from surefoot.log.postgres import PostgresLog
 from tests.support.consumer.controls import answers, control, id_of, outcome, published, settled_as, tell
 from tests.support.consumer.effects import effects, have_effect
 from tests.support.consumer.processes import consumer_running, create_topics, publish
-from tests.support.consumer.stock_commands import (
-    ReleaseStock,
-    ReserveStock,
-    StockReleased,
-    StockReserved,
-    commands_on,
-    release,
-    reserve,
-)
+from tests.support.consumer.stock_commands import release, reserve
+from tests.support.shop_types import ReleaseStock, ReserveStock, StockReleased, StockReserved, commands_on, replies
 from tests.support.waiting import eventually
 
-REPLIES = "test.replies"
+REPLIES = replies.name
 
 
 @pytest.fixture
@@ -47,12 +40,12 @@ class Warehouse:
         if self.broken:
             raise Permanent("The shelf is broken.")
         await have_effect(event, tx)
-        return StockReserved(saga_id=event.data.saga_id, place=f"shelf {event.data.number}")
+        return StockReserved(order_id=event.data.order_id, shelf=f"shelf {event.data.number}")
 
     async def release(self, event: Event[ReleaseStock], tx: Transaction) -> StockReleased:
         self.undone.append(tx.done)
         await have_effect(event, tx)
-        return StockReleased(saga_id=event.data.saga_id, was_done=tx.done)
+        return StockReleased(order_id=event.data.order_id, was_done=tx.done)
 
 
 async def test_a_repeated_command_gets_the_same_reply_again_and_is_not_carried_out_twice(
@@ -158,7 +151,7 @@ async def test_a_dead_command_that_is_replayed_runs_because_nothing_was_kept_of_
         await tell(log, topic, do, replay)
         assert await answers(connection, 1) == [(id_of(replay), "done")]
     assert await effects(connection) == [1]
-    assert [reply["place"] for reply in await published(connection, REPLIES)] == ["shelf 1"]
+    assert [reply["shelf"] for reply in await published(connection, REPLIES)] == ["shelf 1"]
 
 
 async def test_a_dead_command_that_is_replayed_after_its_undo_is_barred(
@@ -184,12 +177,12 @@ async def test_a_command_of_no_saga_is_carried_out_and_answered(
     database_url: str, connection: asyncpg.Connection, log: PostgresLog, topic: str
 ) -> None:
     warehouse = Warehouse()
-    events = [new_event(ReserveStock(saga_id="s1", number=n)) for n in (1, 2)]
+    events = [new_event(ReserveStock(order_id="s1", number=n)) for n in (1, 2)]
     await publish(log, *events)
     async with consumer_running(warehouse.consumer, database_url, log):
         await settled_as(connection, events, "PROCESSED")
     assert await effects(connection) == [1, 2]
-    assert [reply["place"] for reply in await published(connection, REPLIES)] == ["shelf 1", "shelf 2"]
+    assert [reply["shelf"] for reply in await published(connection, REPLIES)] == ["shelf 1", "shelf 2"]
     assert await connection.fetchval("SELECT count(*) FROM surefoot.command_barriers") == 0
 
 
@@ -197,7 +190,7 @@ async def test_half_a_command_is_dead_and_nobody_is_answered(
     database_url: str, connection: asyncpg.Connection, log: PostgresLog, topic: str
 ) -> None:
     warehouse = Warehouse()
-    half = new_event(ReserveStock(saga_id="s1"), extensions={"sagaid": "s1"})
+    half = new_event(ReserveStock(order_id="s1"), extensions={"sagaid": "s1"})
     await publish(log, half)
     async with consumer_running(warehouse.consumer, database_url, log):
         await settled_as(connection, [half], "DEAD")
@@ -243,7 +236,7 @@ async def test_two_attempts_whose_calls_are_under_way_together_have_one_effect_a
     @consumer.command(ReserveStock, outside=call)
     async def finish(event: Event[ReserveStock], tx: Transaction, shelf: int) -> StockReserved:
         await have_effect(event, tx)
-        return StockReserved(saga_id=event.data.saga_id, place=f"shelf {shelf}")
+        return StockReserved(order_id=event.data.order_id, shelf=f"shelf {shelf}")
 
     first, second = reserve(number=1), reserve(number=2, attempt=2)
     await publish(log, first)
@@ -264,7 +257,7 @@ async def test_two_attempts_whose_calls_are_under_way_together_have_one_effect_a
     assert len(await effects(connection)) == 1
     told = await published(connection, REPLIES)
     assert {reply["_headers"]["ce_causationid"] for reply in told} == {first.id, second.id}
-    assert len({reply["place"] for reply in told}) == 1
+    assert len({reply["shelf"] for reply in told}) == 1
     assert len(await published(connection, "saga.replies")) == 1  # of the death before
 
 
@@ -275,7 +268,7 @@ async def test_a_tombstone_is_kept_as_long_as_the_dead_command_that_it_bars(
     warehouse.broken = True
     too_long = "…" * 200  # keys of more than 500 bytes are parked as hashes
     dos = [reserve(number=1), reserve(too_long, number=2)]
-    undos = [release(do.data.saga_id, number=3) for do in dos]
+    undos = [release(do.data.order_id, number=3) for do in dos]
     other = reserve("another", number=4)
     await publish(log, *dos, *undos)
     async with consumer_running(warehouse.consumer, database_url, log):
@@ -297,4 +290,4 @@ async def test_a_tombstone_is_kept_as_long_as_the_dead_command_that_it_bars(
 async def are_left(connection: asyncpg.Connection, commands: list[Event[ReserveStock]]) -> bool:
     """Whether the barriers are those of these sagas."""
     rows = await connection.fetch("SELECT DISTINCT saga_id FROM surefoot.command_barriers")
-    return {row[0] for row in rows} == {command.data.saga_id for command in commands}
+    return {row[0] for row in rows} == {command.data.order_id for command in commands}

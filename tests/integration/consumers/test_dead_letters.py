@@ -2,8 +2,6 @@
 
 import base64
 import json
-from collections.abc import Iterator
-from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 from typing import NoReturn
 
@@ -22,6 +20,7 @@ from tests.support.consumer.failures import AT_ONCE, letters, parked, raw_header
 from tests.support.consumer.processes import consumer_running, publish, publish_records, record_of
 from tests.support.event_types import ThingHappened, things, things_on
 from tests.support.relay.processes import read_all, relay_running, spec
+from tests.support.topic_settings import topic_with
 from tests.support.waiting import eventually
 
 AGAIN = Retry(attempts=1000, first=timedelta(milliseconds=100), longest=timedelta(milliseconds=100))
@@ -136,7 +135,7 @@ async def test_a_letter_of_the_largest_record_and_the_longest_error_is_delivered
     """Through the real relay, to a dead-letter topic of exactly the size that the catalogue says."""
     await log.create([spec(topic_name, 8, limit), spec(topic_name + ".dlq", 8, 2 * limit)])
     consumer = Consumer("warehouse", retry=AT_ONCE)
-    with things_on(topic_name), taking(limit):
+    with things_on(topic_name), topic_with(things, max_record_bytes=limit):
 
         @consumer.on(ThingHappened)
         async def put_on_the_shelf(event: Event[ThingHappened], tx: Transaction) -> None:
@@ -200,17 +199,6 @@ async def test_an_error_that_cannot_be_printed_and_a_time_that_cannot_be_stop_no
 
 async def never(event: Event[ThingHappened], tx: Transaction) -> None:
     raise Permanent("never")
-
-
-@contextmanager
-def taking(max_record_bytes: int) -> Iterator[None]:
-    """Declare for a while that the topic takes records of this size."""
-    before = things.max_record_bytes
-    object.__setattr__(things, "max_record_bytes", max_record_bytes)  # frozen for everybody but the tests
-    try:
-        yield
-    finally:
-        object.__setattr__(things, "max_record_bytes", before)
 
 
 async def test_a_bad_record_that_waited_behind_another_is_told_as_one_that_did_not(

@@ -21,16 +21,9 @@ from tests.support.consumer.controls import published, settled_as
 from tests.support.consumer.effects import effects, have_effect
 from tests.support.consumer.outside_provider import CALLS
 from tests.support.consumer.processes import consumer_running, create_topics, publish, record_of, start_consumer
-from tests.support.consumer.stock_commands import (
-    ReleaseStock,
-    ReserveStock,
-    StockReleased,
-    StockReserved,
-    commands_on,
-    release,
-    reserve,
-)
+from tests.support.consumer.stock_commands import release, reserve
 from tests.support.event_types import ThingHappened
+from tests.support.shop_types import ReleaseStock, ReserveStock, StockReleased, StockReserved, commands_on, replies
 
 
 async def test_a_call_that_a_killed_process_began_is_made_again_under_the_same_key_and_finished_once(
@@ -97,7 +90,7 @@ async def test_no_call_is_made_by_whoever_no_longer_owns_the_partition(
 
 @pytest.fixture
 async def commands_topic(log: PostgresLog, topic_name: str) -> AsyncIterator[str]:
-    await create_topics(log, topic_name, "test.replies", "saga.replies", "dlq.outcomes")
+    await create_topics(log, topic_name, replies.name, "saga.replies", "dlq.outcomes")
     with commands_on(topic_name):
         yield topic_name
 
@@ -116,13 +109,13 @@ async def test_an_undo_calls_with_the_key_of_the_do_it_undoes_and_both_are_answe
     @consumer.command(ReserveStock, outside=call)
     async def reserved(event: Event[ReserveStock], tx: Transaction, place: str) -> StockReserved:
         await have_effect(event, tx)
-        return StockReserved(saga_id=event.data.saga_id, place=place)
+        return StockReserved(order_id=event.data.order_id, shelf=place)
 
     @consumer.command(ReleaseStock, outside=call)
     async def released(event: Event[ReleaseStock], tx: Transaction, place: str) -> StockReleased:
         done.append(tx.done)
         await have_effect(event, tx)
-        return StockReleased(saga_id=event.data.saga_id, was_done=tx.done)
+        return StockReleased(order_id=event.data.order_id, was_done=tx.done)
 
     do, again, undo, late = reserve(number=1), reserve(number=2, attempt=2), release(number=3), reserve("s2")
     undo_first = release("s2", number=4)
@@ -134,10 +127,10 @@ async def test_an_undo_calls_with_the_key_of_the_do_it_undoes_and_both_are_answe
     assert len(calls) == 3
     assert await effects(connection, "s1") == [1, 3]
     assert sorted(done) == [False, True]
-    s1 = [reply for reply in await published(connection, "test.replies") if reply["saga_id"] == "s1"]
+    s1 = [reply for reply in await published(connection, replies.name) if reply["order_id"] == "s1"]
     causes = [reply["_headers"]["ce_causationid"] for reply in s1]
     assert causes == [do.id, again.id, undo.id]
-    assert s1[0]["place"] == s1[1]["place"] == "shelf 4"
+    assert s1[0]["shelf"] == s1[1]["shelf"] == "shelf 4"
     (its_do,) = [one for one in calls if one.key == one.do_key]
     undos = [one for one in calls if one.key != one.do_key]
     assert len({one.key for one in calls}) == 3

@@ -17,6 +17,7 @@ from surefoot.events import Topic
 from surefoot.saga import Saga
 from tests.support.saga import trips
 from tests.support.saga.trips import Booked, Charge, OfTrip, TripRequested, trip_commands, trip_events
+from tests.support.topic_settings import set_topic
 
 NAME = "SUREFOOT_TEST_SAGA_NAME"
 TIMEOUT_S = "SUREFOOT_TEST_SAGA_TIMEOUT_S"
@@ -69,7 +70,7 @@ def topics_of(name: str) -> Iterator[list[str]]:
 
 def rename_topics(names: Mapping[str, str]) -> None:
     for part, topic in TOPICS.items():
-        object.__setattr__(topic, "name", names[part])  # frozen for everybody but the tests
+        set_topic(topic, name=names[part])
 
 
 def insure(trip: TripRequested) -> Insure:

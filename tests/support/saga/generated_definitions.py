@@ -6,28 +6,20 @@ from random import Random
 
 from pydantic import create_model
 
-from surefoot.events import Catalogue, EventData
+from surefoot.events import EventData
 from surefoot.saga import Definition, Retry, Saga
 from surefoot.saga.saga import Path
-from tests.support.saga.order_sagas import (
-    OrderWanted,
-    ParcelSent,
-    PaymentDeclined,
-    StockReleased,
-    release,
-    send,
-)
+from tests.support.saga.order_sagas import release, send
+from tests.support.shop_types import OrderWanted, ParcelSent, PaymentDeclined, StockReleased, parcels, shop
 
 LABELS = ("left", "middle", "right")
-outside = Catalogue(source="/tests/outside")
-outside_events = outside.topic("outside.events")
 
 
 @cache
 def arrival(number: int) -> type[EventData]:
     """A type of event for each wait: an event is for one wait."""
     made = create_model(f"Arrival{number}", __base__=EventData, order_id=(str, ...))
-    return outside.event(f"outside.arrival_{number}", topic=outside_events, key="order_id")(made)
+    return shop.event(f"carrier.arrived_{number}", topic=parcels, key="order_id")(made)
 
 
 def which(order: OrderWanted) -> str:

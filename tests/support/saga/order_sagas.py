@@ -1,124 +1,29 @@
-"""A small shop for the tests of sagas: its events, and an order that is reserved, paid, confirmed and shipped."""
+"""Sagas about the orders of the shop: one that is reserved, paid, confirmed and shipped, one that is collected."""
 
 from datetime import timedelta
 
-from surefoot.events import Catalogue, EventData
 from surefoot.saga import Retry, Saga
-
-shop = Catalogue(source="/shop")
-orders = shop.topic("shop.orders")
-commands = shop.topic("warehouse.commands")
-
-
-@shop.event("order.wanted", topic=orders, key="order_id")
-class OrderWanted(EventData):
-    order_id: str
-    total: int = 0
-    gift: bool = False
-
-
-@shop.event("stock.reserve", topic=commands, key="order_id")
-class ReserveStock(EventData):
-    order_id: str
-
-
-@shop.event("stock.reserved", topic=orders, key="order_id")
-class StockReserved(EventData):
-    order_id: str
-    shelf: str = "A1"
-
-
-@shop.event("stock.rejected", topic=orders, key="order_id")
-class StockRejected(EventData):
-    order_id: str
-    reason: str = "sold out"
-
-
-@shop.event("stock.release", topic=commands, key="order_id")
-class ReleaseStock(EventData):
-    order_id: str
-    shelf: str | None = None
-
-
-@shop.event("stock.released", topic=orders, key="order_id")
-class StockReleased(EventData):
-    order_id: str
-
-
-@shop.event("payment.capture", topic=commands, key="order_id")
-class CapturePayment(EventData):
-    order_id: str
-    total: int
-
-
-@shop.event("payment.captured", topic=orders, key="order_id")
-class PaymentCaptured(EventData):
-    order_id: str
-    payment_id: str = "p-1"
-
-
-@shop.event("payment.postponed", topic=orders, key="order_id")
-class PaymentPostponed(EventData):
-    order_id: str
-
-
-@shop.event("payment.declined", topic=orders, key="order_id")
-class PaymentDeclined(EventData):
-    order_id: str
-
-
-@shop.event("payment.refund", topic=commands, key="order_id")
-class RefundPayment(EventData):
-    order_id: str
-    payment_id: str | None
-
-
-@shop.event("payment.refunded", topic=orders, key="order_id")
-class PaymentRefunded(EventData):
-    order_id: str
-
-
-@shop.event("order.confirm", topic=commands, key="order_id")
-class ConfirmOrder(EventData):
-    order_id: str
-    payment_id: str
-
-
-@shop.event("order.confirmed", topic=orders, key="order_id")
-class OrderConfirmed(EventData):
-    order_id: str
-
-
-@shop.event("order.refused", topic=orders, key="order_id")
-class OrderRefused(EventData):
-    order_id: str
-
-
-@shop.event("parcel.send", topic=commands, key="order_id")
-class SendParcel(EventData):
-    order_id: str
-
-
-@shop.event("parcel.sent", topic=orders, key="order_id")
-class ParcelSent(EventData):
-    order_id: str
-
-
-@shop.event("carrier.collected", topic=orders, key="order_id")
-class Collected(EventData):
-    order_id: str
-    driver: str = "Ann"
-
-
-@shop.event("order.finished", topic=orders, key="order_id")
-class OrderFinished(EventData):
-    order_id: str
-
-
-@shop.event("order.needs_help", topic=orders, key="order_id")
-class OrderNeedsHelp(EventData):
-    order_id: str
-    because: str = ""
+from tests.support.shop_types import (
+    CapturePayment,
+    Collected,
+    ConfirmOrder,
+    OrderConfirmed,
+    OrderFinished,
+    OrderNeedsHelp,
+    OrderRefused,
+    OrderWanted,
+    ParcelSent,
+    PaymentCaptured,
+    PaymentDeclined,
+    PaymentRefunded,
+    RefundPayment,
+    ReleaseStock,
+    ReserveStock,
+    SendParcel,
+    StockRejected,
+    StockReleased,
+    StockReserved,
+)
 
 
 def reserve(order: OrderWanted) -> ReserveStock:

@@ -2,50 +2,14 @@
 
 from datetime import timedelta
 
-from surefoot.events import Catalogue, EventData
 from surefoot.saga import Definition, Saga
 from surefoot.saga.parts import WhenDead
 from surefoot.saga.saga import Path
-
-works = Catalogue(source="/works")
-topic = works.topic("works.events")
-
-
-@works.event("works.asked", topic=topic, key="id")
-class Asked(EventData):
-    id: str
+from tests.support.saga.order_sagas import send
+from tests.support.shop_types import Collected, OrderWanted, ParcelSent, PaymentDeclined, StockReleased
 
 
-@works.event("works.command", topic=topic, key="id")
-class Command(EventData):
-    id: str
-
-
-@works.event("works.done", topic=topic, key="id")
-class Done(EventData):
-    id: str
-
-
-@works.event("works.refused", topic=topic, key="id")
-class Refused(EventData):
-    id: str
-
-
-@works.event("works.undone", topic=topic, key="id")
-class Undone(EventData):
-    id: str
-
-
-@works.event("works.came", topic=topic, key="id")
-class Came(EventData):
-    id: str
-
-
-def command(asked: Asked) -> Command:
-    return Command(id=asked.id)
-
-
-def either(asked: Asked) -> str:
+def either(order: OrderWanted) -> str:
     return "left"
 
 
@@ -54,23 +18,31 @@ DAY = timedelta(days=1)
 
 def sure(path: Path, name: str) -> None:
     """It has no undo, and is never refused."""
-    path.step(name, do=command, done_on=Done)
+    path.step(name, do=send, done_on=ParcelSent)
 
 
 def compensable(path: Path, name: str, when_dead: WhenDead = "undo") -> None:
-    path.step(name, do=command, done_on=Done, refused_on=Refused, undo=command, undone_on=Undone, when_dead=when_dead)
+    path.step(
+        name,
+        do=send,
+        done_on=ParcelSent,
+        refused_on=PaymentDeclined,
+        undo=send,
+        undone_on=StockReleased,
+        when_dead=when_dead,
+    )
 
 
 def look(path: Path, name: str) -> None:
-    path.step(name, do=command, done_on=Done, refused_on=Refused, nothing_to_undo=True)
+    path.step(name, do=send, done_on=ParcelSent, refused_on=PaymentDeclined, nothing_to_undo=True)
 
 
 def pivot(path: Path, name: str) -> None:
-    path.pivot(name, do=command, done_on=Done, refused_on=Refused)
+    path.pivot(name, do=send, done_on=ParcelSent, refused_on=PaymentDeclined)
 
 
 def order() -> Definition:
-    saga = Saga("order", version=1, starts_on=Asked)
+    saga = Saga("order", version=1, starts_on=OrderWanted)
     compensable(saga, "reserve")
     compensable(saga, "capture")
     pivot(saga, "confirm")
@@ -80,9 +52,9 @@ def order() -> Definition:
 
 def returned() -> Definition:
     """A wait, then a branch behind which there is no way back."""
-    saga = Saga("returned", version=1, starts_on=Asked)
+    saga = Saga("returned", version=1, starts_on=OrderWanted)
     compensable(saga, "label")
-    saga.wait("parcel", until=Came, deadline=DAY)
+    saga.wait("parcel", until=Collected, deadline=DAY)
     pivot(saga, "inspect")
     verdict = saga.branch("verdict", by=either)
     sure(verdict.path("left"), "refund")
@@ -93,26 +65,26 @@ def returned() -> Definition:
 
 
 def without_pivot() -> Definition:
-    saga = Saga("without_pivot", version=1, starts_on=Asked)
+    saga = Saga("without_pivot", version=1, starts_on=OrderWanted)
     look(saga, "look")
     compensable(saga, "reserve")
-    saga.wait("approval", until=Came, deadline=DAY, when_late="undo")
+    saga.wait("approval", until=Collected, deadline=DAY, when_late="undo")
     compensable(saga, "capture", when_dead="wait")
     return saga.definition
 
 
 def one_step() -> Definition:
-    saga = Saga("one_step", version=1, starts_on=Asked)
+    saga = Saga("one_step", version=1, starts_on=OrderWanted)
     compensable(saga, "reserve")
     return saga.definition
 
 
 def nested_branches() -> Definition:
-    saga = Saga("nested_branches", version=1, starts_on=Asked)
+    saga = Saga("nested_branches", version=1, starts_on=OrderWanted)
     outer = saga.branch("outer", by=either)
     inner = outer.path("left").branch("inner", by=either)
     compensable(inner.path("up"), "climb")
-    inner.path("down").wait("lift", until=Came, deadline=DAY, when_late="undo")
+    inner.path("down").wait("lift", until=Collected, deadline=DAY, when_late="undo")
     outer.path("right")
     last = saga.branch("last", by=either)
     compensable(last.path("left"), "reserve")
@@ -122,14 +94,14 @@ def nested_branches() -> Definition:
 
 def two_steps() -> Definition:
     """The smallest one in which order matters."""
-    saga = Saga("two_steps", version=1, starts_on=Asked)
+    saga = Saga("two_steps", version=1, starts_on=OrderWanted)
     compensable(saga, "reserve")
     compensable(saga, "capture")
     return saga.definition
 
 
 def undo_missing() -> Definition:
-    saga = Saga("undo_missing", version=1, starts_on=Asked)
+    saga = Saga("undo_missing", version=1, starts_on=OrderWanted)
     sure(saga, "reserve")
     compensable(saga, "capture")
     return saga.definition
@@ -137,7 +109,7 @@ def undo_missing() -> Definition:
 
 def undo_missing_at_the_end() -> Definition:
     """Nothing comes after it that could be refused; and yet its own outcome may stay unknown."""
-    saga = Saga("undo_missing_at_the_end", version=1, starts_on=Asked)
+    saga = Saga("undo_missing_at_the_end", version=1, starts_on=OrderWanted)
     compensable(saga, "reserve")
-    saga.step("capture", do=command, done_on=Done, refused_on=Refused)
+    saga.step("capture", do=send, done_on=ParcelSent, refused_on=PaymentDeclined)
     return saga.definition

@@ -6,13 +6,8 @@ from typing import Any
 import pytest
 
 from surefoot.saga import DefinitionError, Saga
-from tests.support.saga.order_sagas import (
-    OrderWanted,
-    StockReleased,
-    StockReserved,
-    release,
-    reserve,
-)
+from tests.support.saga.order_sagas import release, reserve
+from tests.support.shop_types import OrderWanted, StockReleased, StockReserved
 
 
 def new() -> Saga:

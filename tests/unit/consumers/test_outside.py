@@ -6,8 +6,9 @@ from surefoot.consumer import Permanent
 from surefoot.consumer.outside import call_keys, prepared_json
 from surefoot.events import Event, EventData, new_event
 from surefoot.events.commands import command_of
-from tests.support.consumer.stock_commands import ReserveStock, release, reserve
+from tests.support.consumer.stock_commands import release, reserve
 from tests.support.event_types import ThingHappened
+from tests.support.shop_types import ReserveStock
 
 
 def keys(event: Event[EventData], *, of: str = "payments") -> tuple[str, str]:
@@ -34,7 +35,7 @@ def test_an_undo_has_a_key_of_its_own_and_knows_the_dos() -> None:
 
 
 def test_a_command_of_no_saga_has_a_key_by_its_event() -> None:
-    first, second = new_event(ReserveStock(saga_id="s1")), new_event(ReserveStock(saga_id="s1"))
+    first, second = new_event(ReserveStock(order_id="s1")), new_event(ReserveStock(order_id="s1"))
     assert keys(first) != keys(second)
 
 

@@ -7,7 +7,8 @@ import pytest
 from surefoot.events import EventData
 from surefoot.saga import DefinitionError, Saga
 from surefoot.saga.binding import call, needs_of, parse_result, stored_result
-from tests.support.saga.order_sagas import (
+from tests.support.saga.order_sagas import capture, refund, reserve, send
+from tests.support.shop_types import (
     CapturePayment,
     OrderConfirmed,
     OrderWanted,
@@ -16,10 +17,6 @@ from tests.support.saga.order_sagas import (
     PaymentPostponed,
     PaymentRefunded,
     StockReserved,
-    capture,
-    refund,
-    reserve,
-    send,
 )
 
 ORDER = OrderWanted(order_id="o-1", total=7)

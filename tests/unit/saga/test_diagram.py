@@ -6,7 +6,8 @@ import pytest
 
 from surefoot.saga import Saga
 from surefoot.saga.diagram import diagram, lasting
-from tests.support.saga.order_sagas import Collected, OrderWanted, ParcelSent, StockReserved, order_saga, reserve, send
+from tests.support.saga.order_sagas import order_saga, reserve, send
+from tests.support.shop_types import Collected, OrderWanted, ParcelSent, StockReserved
 from tests.unit.saga.test_waits_and_branches import branching_saga
 
 

@@ -5,20 +5,14 @@ import pytest
 from surefoot.saga import Saga
 from surefoot.saga.stimulus import Replied
 from tests.support.saga.engine_driver import Driven
-from tests.support.saga.order_sagas import (
-    TWICE,
+from tests.support.saga.order_sagas import TWICE, capture, confirm, order_saga, refund, release, reserve
+from tests.support.shop_types import (
     OrderConfirmed,
     OrderWanted,
     PaymentCaptured,
     PaymentRefunded,
     StockReleased,
     StockReserved,
-    capture,
-    confirm,
-    order_saga,
-    refund,
-    release,
-    reserve,
 )
 
 ORDER = order_saga().definition

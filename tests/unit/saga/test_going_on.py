@@ -7,17 +7,8 @@ from surefoot.saga.decision import Send
 from surefoot.saga.instance import Timer
 from surefoot.saga.stimulus import Arrived, Fired, Replied
 from tests.support.saga.engine_driver import Driven
-from tests.support.saga.order_sagas import (
-    OrderWanted,
-    ParcelSent,
-    StockReleased,
-    StockReserved,
-    order_saga,
-    pickup_saga,
-    release,
-    reserve,
-    send,
-)
+from tests.support.saga.order_sagas import order_saga, pickup_saga, release, reserve, send
+from tests.support.shop_types import OrderWanted, ParcelSent, StockReleased, StockReserved
 
 ORDER = order_saga().definition
 

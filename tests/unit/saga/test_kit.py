@@ -4,7 +4,8 @@ import pytest
 
 from surefoot.saga import NotNow, Saga
 from surefoot.testing.saga_kit import SagaKit
-from tests.support.saga.order_sagas import (
+from tests.support.saga.order_sagas import order_saga, pickup_saga, send
+from tests.support.shop_types import (
     CapturePayment,
     Collected,
     ConfirmOrder,
@@ -23,9 +24,6 @@ from tests.support.saga.order_sagas import (
     StockRejected,
     StockReleased,
     StockReserved,
-    order_saga,
-    pickup_saga,
-    send,
 )
 
 WANTED = OrderWanted(order_id="o-1", total=7)

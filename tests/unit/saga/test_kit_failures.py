@@ -8,7 +8,8 @@ from surefoot.errors import UndeclaredEvent
 from surefoot.events import EventData
 from surefoot.saga import Saga
 from surefoot.testing.saga_kit import KitMisuse, SagaKit
-from tests.support.saga.order_sagas import (
+from tests.support.saga.order_sagas import order_saga, pickup_saga, reserve
+from tests.support.shop_types import (
     CapturePayment,
     Collected,
     OrderFinished,
@@ -20,9 +21,6 @@ from tests.support.saga.order_sagas import (
     StockRejected,
     StockReleased,
     StockReserved,
-    order_saga,
-    pickup_saga,
-    reserve,
 )
 from tests.unit.saga.test_kit import CAPTURE, RESERVE, RESERVED, WANTED, started
 

@@ -7,7 +7,8 @@ import pytest
 from surefoot.saga import NotNow, Saga
 from surefoot.saga.stimulus import Arrived, Fired, Replied, Verb
 from tests.support.saga.engine_driver import Driven
-from tests.support.saga.order_sagas import Collected, OrderWanted, ParcelSent, order_saga, pickup_saga, send
+from tests.support.saga.order_sagas import order_saga, pickup_saga, send
+from tests.support.shop_types import Collected, OrderWanted, ParcelSent
 
 ORDER, PICKUP = order_saga().definition, pickup_saga().definition
 

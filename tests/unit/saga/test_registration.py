@@ -9,7 +9,9 @@ import pytest
 from surefoot.errors import UndeclaredEvent
 from surefoot.events import EventData
 from surefoot.saga import DefinitionError, Saga
-from tests.support.saga.order_sagas import (
+from tests.support.saga.order_sagas import order_saga, release, reserve, send
+from tests.support.saga.refused_definitions import at_once, new, ok, refused
+from tests.support.shop_types import (
     Collected,
     OrderConfirmed,
     OrderRefused,
@@ -17,12 +19,7 @@ from tests.support.saga.order_sagas import (
     ParcelSent,
     StockReleased,
     StockReserved,
-    order_saga,
-    release,
-    reserve,
-    send,
 )
-from tests.support.saga.refused_definitions import at_once, new, ok, refused
 
 
 class Undeclared(EventData):

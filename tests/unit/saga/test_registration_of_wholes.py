@@ -6,7 +6,10 @@ import pytest
 from pydantic import BaseModel
 
 from surefoot.saga import DefinitionError, Saga
-from tests.support.saga.order_sagas import (
+from tests.support.saga.order_sagas import capture, confirm, finished, order_saga, refund, send
+from tests.support.saga.refused_definitions import at_once, new, ok, refused
+from tests.support.saga.trips import PaperReady, TicketSent, TripRequested, send_ticket
+from tests.support.shop_types import (
     Collected,
     OrderConfirmed,
     OrderFinished,
@@ -17,15 +20,7 @@ from tests.support.saga.order_sagas import (
     PaymentRefunded,
     RefundPayment,
     StockReserved,
-    capture,
-    confirm,
-    finished,
-    order_saga,
-    refund,
-    send,
 )
-from tests.support.saga.refused_definitions import at_once, new, ok, refused
-from tests.support.saga.trips import PaperReady, TicketSent, TripRequested, send_ticket
 
 
 def by(order: OrderWanted) -> str:

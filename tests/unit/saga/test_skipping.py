@@ -6,16 +6,8 @@ import pytest
 
 from surefoot.saga import NotNow, Saga
 from surefoot.saga.skipping import result_for_skip
-from tests.support.saga.order_sagas import (
-    Collected,
-    OrderWanted,
-    ParcelSent,
-    PaymentCaptured,
-    StockReserved,
-    order_saga,
-    pickup_saga,
-    send,
-)
+from tests.support.saga.order_sagas import order_saga, pickup_saga, send
+from tests.support.shop_types import Collected, OrderWanted, ParcelSent, PaymentCaptured, StockReserved
 
 ORDER = order_saga().definition
 

@@ -8,8 +8,8 @@ from surefoot.saga import DefinitionError, Saga
 from surefoot.saga.instance import Timer
 from surefoot.saga.stimulus import Fired
 from tests.support.saga.engine_driver import Driven
-from tests.support.saga.order_sagas import (
-    TWICE,
+from tests.support.saga.order_sagas import TWICE, pickup_saga, refund, release, reserve, send
+from tests.support.shop_types import (
     Collected,
     OrderConfirmed,
     OrderWanted,
@@ -18,11 +18,6 @@ from tests.support.saga.order_sagas import (
     RefundPayment,
     StockReleased,
     StockReserved,
-    pickup_saga,
-    refund,
-    release,
-    reserve,
-    send,
 )
 
 PICKUP = pickup_saga().definition

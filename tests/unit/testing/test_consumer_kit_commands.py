@@ -10,12 +10,12 @@ from surefoot.errors import InvalidEvent
 from surefoot.events import Event, new_event
 from surefoot.events.commands import Command
 from surefoot.testing.consumer_kit import ConsumerKit
-from tests.support.shop_types import CapturePayment, PaymentCaptured, PaymentDeclined, PaymentRefunded, RefundPayment
+from tests.support.shop_types import CapturePayment, PaymentCaptured, PaymentFailed, PaymentRefunded, RefundPayment
 
 CAPTURE, REFUND = CapturePayment(order_id="o-1"), RefundPayment(order_id="o-1")
 STEP: dict[str, Any] = {"saga": "s-1", "step": "capture_payment"}
 UNDO: dict[str, Any] = {**STEP, "direction": "undo"}
-CAPTURED = PaymentCaptured(order_id="o-1", receipt="1")
+CAPTURED = PaymentCaptured(order_id="o-1", payment_id="1")
 
 
 def bank(**settings: Any) -> tuple[Consumer, list[Command | None]]:
@@ -26,7 +26,7 @@ def bank(**settings: Any) -> tuple[Consumer, list[Command | None]]:
     @consumer.command(CapturePayment)
     async def capture(event: Event[CapturePayment], tx: Transaction) -> PaymentCaptured:
         seen.append(tx.command)
-        return PaymentCaptured(order_id=event.data.order_id, receipt=str(len(seen)))
+        return PaymentCaptured(order_id=event.data.order_id, payment_id=str(len(seen)))
 
     @consumer.command(RefundPayment)
     async def refund(event: Event[RefundPayment], tx: Transaction) -> PaymentRefunded:
@@ -59,8 +59,8 @@ async def test_a_reply_given_again_goes_under_the_key_it_had() -> None:
     consumer = Consumer("bank")
 
     @consumer.command(CapturePayment)
-    async def decline(event: Event[CapturePayment], tx: Transaction) -> PaymentDeclined:
-        return PaymentDeclined(reason="no money")
+    async def decline(event: Event[CapturePayment], tx: Transaction) -> PaymentFailed:
+        return PaymentFailed(reason="no money")
 
     kit = ConsumerKit(consumer)
     await kit.command(CAPTURE, **STEP)
@@ -171,7 +171,7 @@ async def test_a_command_of_no_saga_is_carried_out_as_often_as_it_comes() -> Non
     kit = ConsumerKit(consumer)
     await kit.deliver(CAPTURE, CAPTURE)
     assert seen == [None, None]
-    assert [reply.receipt for reply in kit.published if isinstance(reply, PaymentCaptured)] == ["1", "2"]
+    assert [reply.payment_id for reply in kit.published if isinstance(reply, PaymentCaptured)] == ["1", "2"]
 
 
 @pytest.mark.parametrize("answer", ["a text", new_event(CAPTURED)])

@@ -53,7 +53,7 @@ class Story:
 
         @self.consumer.command(CapturePayment, outside=ask)
         async def captured(event: Event[CapturePayment], tx: Transaction, label: str) -> PaymentCaptured:
-            return PaymentCaptured(order_id=event.key, receipt=label)
+            return PaymentCaptured(order_id=event.key, payment_id=label)
 
         @self.consumer.command(RefundPayment, outside=ask)
         async def refunded(event: Event[RefundPayment], tx: Transaction, label: str) -> PaymentRefunded:
@@ -134,7 +134,7 @@ async def test_a_command_with_a_call_replies_and_repeats_its_reply_without_calli
     story = Story()
     await story.kit.command(CapturePayment(order_id="o-1"), **STEP)
     await story.kit.command(CapturePayment(order_id="o-1"), **STEP)
-    assert story.kit.published == [PaymentCaptured(order_id="o-1", receipt="label-7")] * 2
+    assert story.kit.published == [PaymentCaptured(order_id="o-1", payment_id="label-7")] * 2
     assert len(story.calls) == 1
     assert story.calls[0].prepared is None
 
