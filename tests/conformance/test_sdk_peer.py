@@ -17,10 +17,8 @@ from cloudevents.core.v1.event import CloudEvent
 
 from surefoot.events import (
     BadRecord,
-    Catalogue,
     Envelope,
     Event,
-    EventData,
     Money,
     decode,
     encode,
@@ -28,15 +26,7 @@ from surefoot.events import (
     event_type_of,
     to_event,
 )
-
-shop = Catalogue(source="/shop/orders")
-
-
-@shop.event("order.placed", topic=shop.topic("order.events"), key="order_id")
-class OrderPlaced(EventData):
-    order_id: str
-    total: Money
-
+from tests.support.order_types import OrderPlaced
 
 TIME = datetime(2026, 1, 31, 12, 0, 0, 123456, tzinfo=UTC)
 OURS = Event(
@@ -55,7 +45,7 @@ OURS = Event(
     subject="o-ä",
     extensions={"tenant": "acme"},
 )
-DATA = {"order_id": "o-ä", "total": {"minor_units": 1999, "currency": "EUR"}}
+DATA: dict[str, Any] = {"order_id": "o-ä", "total": {"minor_units": 1999, "currency": "EUR"}, "note": None, "tags": []}
 EXTENSIONS = {
     "partitionkey": "o-ä",
     "correlationid": "flow-1",

@@ -1,24 +1,16 @@
 """What an event says about a person is nowhere but in the event: not in errors, rows, letters' headers or log lines."""
 
-from typing import Annotated
-
 import asyncpg
 import structlog
 
 from surefoot.consumer import Consumer, Transaction
-from surefoot.events import Event, EventData, Personal
+from surefoot.events import Event
 from surefoot.log.postgres import PostgresLog
 from tests.support.consumer.failures import AT_ONCE, letters, settled
 from tests.support.consumer.processes import consumer_running, publish
-from tests.support.event_types import catalogue, things
+from tests.support.event_types import ThingSentHome
 
 STREET = "17 Analytical Lane"
-
-
-@catalogue.event("thing.sent_home", topic=things, key="thing_id")
-class ThingSentHome(EventData):
-    thing_id: str
-    street: Annotated[str, Personal]
 
 
 async def test_an_error_that_quotes_personal_data_is_kept_and_logged_without_them(

@@ -14,8 +14,9 @@ from sqlalchemy.orm import DeclarativeBase, Mapped, mapped_column
 from surefoot.consumer import Consumer, Transaction
 from surefoot.consumer.consumer import WhenDead
 from surefoot.consumer.retry import Retry
-from surefoot.events import Catalogue, Event, EventData
-from tests.support.event_types import ThingHappened, things
+from surefoot.events import Event
+from tests.support.event_types import ThingHappened, ThingTold, things
+from tests.support.topic_settings import set_topic
 
 TOPIC = "SUREFOOT_TEST_TOPIC"
 ATTEMPTS = "SUREFOOT_TEST_ATTEMPTS"
@@ -23,18 +24,7 @@ REST_S = "SUREFOOT_TEST_REST_S"
 WHEN_DEAD = "SUREFOOT_TEST_WHEN_DEAD"
 FAULTS = "SUREFOOT_TEST_FAULTS"
 topic = os.environ.get(TOPIC, things.name)
-object.__setattr__(things, "name", topic)  # frozen for everybody but the tests
-
-told = Catalogue(source="/tests/told")
-told_topic = told.topic("test.told", partitions=8)
-
-
-@told.event("thing.told", topic=told_topic, key="thing_id")
-class ThingTold(EventData):
-    thing_id: str
-    number: int
-
-
+set_topic(things, name=topic)
 rest = timedelta(seconds=float(os.environ.get(REST_S, "0.1")))
 consumer = Consumer(
     topic,  # a group of this test's own

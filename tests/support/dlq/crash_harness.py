@@ -28,6 +28,7 @@ from tests.support.checkers.dlq import Finding, ItemRow, JobRow, Letter, check_d
 from tests.support.consumer.crash_app import ATTEMPTS, WHEN_DEAD
 from tests.support.consumer.crash_harness import FAULTY, SCHEMA, Ground
 from tests.support.consumer.processes import create_topics
+from tests.support.event_types import told
 from tests.support.relay.processes import RelayProcess, as_environment, relay_running, start_process
 from tests.support.waiting import LONG_ENOUGH_S, eventually
 
@@ -245,7 +246,7 @@ async def laid(url: str, log: EventLog, kafka: str | None, topic: str, directory
     connection = await asyncpg.connect(url)
     await connection.execute(SCHEMA)
     await connection.execute("CREATE INDEX ON faults (key, number)")
-    await create_topics(log, topic, "dlq.outcomes", "saga.replies", "test.told")
+    await create_topics(log, topic, "dlq.outcomes", "saga.replies", told.name)
     tokens = {person: await _token(connection, person, role) for person, role in PEOPLE.items()}
     ground = DlqGround(Ground(url, connection, log, kafka, topic, directory), tokens)
     try:

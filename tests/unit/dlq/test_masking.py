@@ -1,44 +1,32 @@
 """What may be shown of a dead letter's record."""
 
-from typing import Annotated
-
 import pytest
 
 from dlq.masking import masked_headers, masked_payload, plain_headers, plain_payload
-from surefoot.events import Catalogue, EventData, Personal
-
-catalogue = Catalogue(source="/tests")
-topic = catalogue.topic("person.events")
-
-
-@catalogue.event("buyer.moved", topic=topic, key="buyer_id")
-class BuyerMoved(EventData):
-    buyer_id: str
-    street: Annotated[str, Personal]
-
+from tests.support.event_types import catalogue
 
 BINARY: tuple[tuple[str, bytes | None], ...] = (
     ("ce_specversion", b"1.0"),
     ("ce_id", b"e-1"),
     ("ce_source", b"/tests"),
-    ("ce_type", b"buyer.moved"),
-    ("ce_dataschema", b"urn:surefoot:buyer.moved:1"),
+    ("ce_type", b"thing.sent_home"),
+    ("ce_dataschema", b"urn:surefoot:thing.sent_home:1"),
     ("content-type", b"application/json"),
 )
 STRUCTURED: tuple[tuple[str, bytes | None], ...] = (("content-type", b"application/cloudevents+json"),)
-DATA = b'{"buyer_id": "b-1", "street": "1 Main St"}'
-WHOLE = b'{"specversion": "1.0", "id": "1", "source": "/t", "type": "buyer.moved", "data": ' + DATA + b"}"
+DATA = b'{"thing_id": "b-1", "street": "1 Main St"}'
+WHOLE = b'{"specversion": "1.0", "id": "1", "source": "/t", "type": "thing.sent_home", "data": ' + DATA + b"}"
 
 
 @pytest.mark.parametrize(("value", "headers"), [(DATA, BINARY), (WHOLE, STRUCTURED)])
 def test_data_are_masked_in_either_mode(value: bytes, headers: tuple[tuple[str, bytes | None], ...]) -> None:
     payload = masked_payload(value, headers, catalogue)
-    assert (payload.form, payload.value) == ("json", {"buyer_id": "b-1", "street": "•••"})
+    assert (payload.form, payload.value) == ("json", {"thing_id": "b-1", "street": "•••"})
 
 
 def test_of_a_record_that_is_no_event_everything_is_masked() -> None:
     payload = masked_payload(DATA, (), catalogue)
-    assert (payload.form, payload.value) == ("json", {"buyer_id": "•••", "street": "•••"})
+    assert (payload.form, payload.value) == ("json", {"thing_id": "•••", "street": "•••"})
 
 
 @pytest.mark.parametrize("value", [b"\x00\xff", b"1 Main St", b"[" * 5000])
@@ -53,8 +41,8 @@ def test_a_record_without_a_value_has_nothing_to_show() -> None:
 
 
 def test_whoever_may_see_it_sees_it_as_it_is() -> None:
-    assert plain_payload(DATA, BINARY).value == {"buyer_id": "b-1", "street": "1 Main St"}
-    assert plain_payload(WHOLE, STRUCTURED).value == {"buyer_id": "b-1", "street": "1 Main St"}
+    assert plain_payload(DATA, BINARY).value == {"thing_id": "b-1", "street": "1 Main St"}
+    assert plain_payload(WHOLE, STRUCTURED).value == {"thing_id": "b-1", "street": "1 Main St"}
     assert plain_payload(b"\xff", ()).form == "other"
 
 

@@ -1,32 +1,18 @@
 """What a reader takes and refuses once the envelope is good: versions, numbers that are none, and what is policy."""
 
 from datetime import UTC, datetime
-from typing import Annotated, Any
+from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from pydantic import Field
 
-from surefoot.events import BadRecord, Catalogue, Envelope, Event, EventData, EventType, decode, event_type_of, to_event
+from surefoot.events import BadRecord, Envelope, Event, EventData, EventType, decode, event_type_of, to_event
 from surefoot.events.binding import version_of
 from surefoot.events.envelope import USUAL_ATTRIBUTES, check
 from tests.support.bad_records.case import HAPPENED, good_headers, structured
 from tests.support.corpus import each_of
-from tests.support.event_types import ThingHappened
-
-catalogue = Catalogue(source="/tests")
-topic = catalogue.topic("test.reading")
-
-
-@catalogue.event("thing.counted", topic=topic, key=None)
-class ThingCounted(EventData):
-    count: Annotated[int, Field(strict=True)]
-
-
-@catalogue.event("thing.happened", version=3, topic=topic, key="thing_id")
-class ThingHappenedV3(EventData):
-    thing_id: str
+from tests.support.event_types import ThingCounted, ThingHappened, ThingHappenedV3
 
 
 def happened(value: bytes = HAPPENED, dataschema: str | None = None) -> Envelope:
