@@ -17,6 +17,7 @@ from surefoot.events import (
     Catalogue,
     Event,
     EventData,
+    Topic,
     decode,
     encode,
     encode_data,
@@ -308,10 +309,8 @@ def test_an_event_without_any_key_is_refused() -> None:
     assert to_event(decode(record(), body, b"key"), PLACED).key == "key"
 
 
-def test_whatever_a_check_of_the_model_raises_the_record_is_bad() -> None:
-    catalogue = Catalogue(source="/test")
-
-    @catalogue.event("a.checked", topic=catalogue.topic("t"), key=None)
+def test_whatever_a_check_of_the_model_raises_the_record_is_bad(catalogue: Catalogue, topic: Topic) -> None:
+    @catalogue.event("a.checked", topic=topic, key=None)
     class Checked(EventData):
         code: str
 

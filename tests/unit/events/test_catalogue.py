@@ -14,16 +14,6 @@ from tests.support.order_types import OrderNoted, OrderPlaced, OrderPlacedV2, or
 OrderNumber = NewType("OrderNumber", int)
 
 
-@pytest.fixture
-def catalogue() -> Catalogue:
-    return Catalogue(source="/test")
-
-
-@pytest.fixture
-def topic(catalogue: Catalogue) -> Topic:
-    return catalogue.topic("test.events")
-
-
 def test_a_declaration_is_found_by_class_and_by_data() -> None:
     declared = event_type_of(OrderPlaced)
     assert declared is event_type_of(placed())

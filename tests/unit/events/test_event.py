@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from surefoot.errors import FloatMoney, InvalidEvent, UndeclaredEvent
-from surefoot.events import Catalogue, EventData, Money, encode_data, new_event
+from surefoot.events import Catalogue, EventData, Money, Topic, encode_data, new_event
 from tests.support.corpus import each_of
 from tests.support.order_types import OrderNoted, OrderPlaced, OrderPlacedV2, placed, unchecked
 
@@ -111,12 +111,10 @@ def test_data_are_encoded_as_json() -> None:
     assert encode_data(event) == expected.encode()
 
 
-def test_fields_go_out_under_their_aliases() -> None:
+def test_fields_go_out_under_their_aliases(catalogue: Catalogue, topic: Topic) -> None:
     from pydantic import Field
 
-    catalogue = Catalogue(source="/test")
-
-    @catalogue.event("a.renamed", topic=catalogue.topic("t"), key="order_id")
+    @catalogue.event("a.renamed", topic=topic, key="order_id")
     class Renamed(EventData):
         order_id: str = Field(alias="orderId")
 

@@ -42,19 +42,18 @@ def test_settings_that_hold_nothing_are_refused() -> None:
         Topic("a", max_record_bytes=0)
 
 
-def test_a_dead_letter_topic_is_not_declared_by_hand() -> None:
+def test_a_dead_letter_topic_is_not_declared_by_hand(catalogue: Catalogue) -> None:
     with pytest.raises(ConfigurationError, match="kept for dead letters"):
-        Catalogue(source="/a").topic("order.events.dlq")
+        catalogue.topic("order.events.dlq")
 
 
-def test_a_name_leaves_room_for_its_dead_letter_topic() -> None:
-    assert Catalogue(source="/a").topic("x" * 245).dead_letters.name == "x" * 245 + ".dlq"
+def test_a_name_leaves_room_for_its_dead_letter_topic(catalogue: Catalogue) -> None:
+    assert catalogue.topic("x" * 245).dead_letters.name == "x" * 245 + ".dlq"
     with pytest.raises(ConfigurationError, match="leave 4 of them"):
-        Catalogue(source="/a").topic("x" * 246)
+        catalogue.topic("x" * 246)
 
 
-def test_topics_are_listed_by_name_each_before_its_dead_letters() -> None:
-    catalogue = Catalogue(source="/a")
+def test_topics_are_listed_by_name_each_before_its_dead_letters(catalogue: Catalogue) -> None:
     for name in ("stock.events", "order.events", "order.events-eu"):
         catalogue.topic(name)
     assert [topic.name for topic in catalogue.topics()] == [
@@ -67,21 +66,18 @@ def test_topics_are_listed_by_name_each_before_its_dead_letters() -> None:
     ]
 
 
-def test_a_topic_declared_twice_with_the_same_settings_is_one() -> None:
-    catalogue = Catalogue(source="/a")
+def test_a_topic_declared_twice_with_the_same_settings_is_one(catalogue: Catalogue) -> None:
     assert catalogue.topic("a.b") == catalogue.topic("a.b")
     assert len(catalogue.topics()) == 2
 
 
-def test_a_topic_declared_twice_with_different_settings_is_refused() -> None:
-    catalogue = Catalogue(source="/a")
+def test_a_topic_declared_twice_with_different_settings_is_refused(catalogue: Catalogue) -> None:
     catalogue.topic("a.b", partitions=8)
     with pytest.raises(ConfigurationError, match=r"declared twice, with 8 partitions.* and with 9 partitions"):
         catalogue.topic("a.b", partitions=9)
 
 
-def test_names_that_kafka_cannot_tell_apart_are_refused() -> None:
-    catalogue = Catalogue(source="/a")
+def test_names_that_kafka_cannot_tell_apart_are_refused(catalogue: Catalogue) -> None:
     catalogue.topic("a.b")
     with pytest.raises(ConfigurationError, match="dots and underscores"):
         catalogue.topic("a_b")
