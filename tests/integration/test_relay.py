@@ -1,6 +1,5 @@
 """The relay, in this process, on real Postgres and a real event log: both kinds."""
 
-import asyncio
 import json
 from collections.abc import AsyncIterator, Sequence
 from datetime import timedelta
@@ -18,6 +17,7 @@ from surefoot.log.kafka_settings import KafkaSettings
 from surefoot.log.partitioner import key_hash
 from surefoot.log.port import EventLog, Publisher, PublishOutcome, Record, TopicPartition, TopicSpec
 from surefoot.testing.kafka import Broker
+from tests.support.alert_receiver import alert_receiver
 from tests.support.event_types import ThingHappened, things_on
 from tests.support.proxy import Proxy
 from tests.support.relay.processes import read_all, relay_running, spec, statuses
@@ -183,24 +183,10 @@ async def test_a_refused_row_fails_with_a_sentence_its_key_is_held_and_the_other
 async def test_an_alert_is_posted_for_a_row_that_fails(
     database_url: str, connection: asyncpg.Connection, log: EventLog, topic: str
 ) -> None:
-    posted: asyncio.Queue[bytes] = asyncio.Queue()
-
-    async def take(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        head = await reader.readuntil(b"\r\n\r\n")
-        length = next(
-            int(line.split(b":")[1]) for line in head.split(b"\r\n") if line.lower().startswith(b"content-length")
-        )
-        posted.put_nowait(await reader.readexactly(length))
-        writer.write(b"HTTP/1.1 204 No Content\r\nConnection: close\r\n\r\n")
-        await writer.drain()
-        writer.close()
-
-    server = await asyncio.start_server(take, "127.0.0.1", 0)
-    port = server.sockets[0].getsockname()[1]
     await add(connection, "bad", key="k")
     await connection.execute("UPDATE surefoot.outbox_events SET topic = 'no.such.topic'")
-    async with server, relay_running(database_url, log, alert_webhook=f"http://127.0.0.1:{port}/alerts"):
-        alert = json.loads(await asyncio.wait_for(posted.get(), 60))
+    async with alert_receiver() as receiver, relay_running(database_url, log, alert_webhook=receiver.url):
+        alert = (await receiver.next_post()).json()
     assert alert["code"] == "outbox_event_failed"
     assert alert["details"]["key"] == "k"
     assert "no.such.topic" in alert["sentence"]

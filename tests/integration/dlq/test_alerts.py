@@ -11,8 +11,8 @@ from dlq.alert_sentences import MOST_TOLD
 from dlq.alerts import DlqAlerts, alerts_of
 from dlq.settings import DlqSettings
 from surefoot.database.connection import Connection, connect
+from tests.support.alert_receiver import alert_receiver
 from tests.support.dlq.housekeeping import Kept, aged, put, set_status
-from tests.unit.telemetry.test_webhook import Receiver
 
 SCHEMA = "surefoot"
 SECRET = "whsec_" + base64.b64encode(bytes(range(32))).decode()
@@ -193,17 +193,14 @@ async def test_what_was_not_committed_is_told_again(connection: Connection, tell
 
 
 async def test_an_alert_reaches_a_webhook_signed_and_in_the_shape_that_is_set(connection: Connection) -> None:
-    receiver = Receiver()
-    server = await asyncio.start_server(receiver.serve, "127.0.0.1", 0)
-    url = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}/hook"
-    settings = DlqSettings(alert_webhook=url, alert_secret=SECRET, alert_shape="slack")
-    alerts = alerts_of(settings)
     await put(connection, aged(1, 0, error="Look, <!channel>!"))
-    await DlqAlerts(SCHEMA, settings, alerts).tell(connection)
-    headers, body = await receiver.next_post()
-    await alerts.close()
-    server.close()
-    text = Webhook(SECRET).verify(body, headers)["text"]
+    async with alert_receiver() as receiver:
+        settings = DlqSettings(alert_webhook=receiver.url, alert_secret=SECRET, alert_shape="slack")
+        alerts = alerts_of(settings)
+        await DlqAlerts(SCHEMA, settings, alerts).tell(connection)
+        post = await receiver.next_post()
+        await alerts.close()
+    text = Webhook(SECRET).verify(post.body, post.headers)["text"]
     assert text.startswith("*new_group*: There is a new group of dead letters, 1 open, of warehouse: ")
     assert "Look, &lt;!channel&gt;!" in text
 

@@ -1,16 +1,16 @@
 """Alerts reach the webhook without ever holding up, or flooding, whoever raises them."""
 
 import asyncio
-import json
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable
-from typing import Any
+from collections.abc import AsyncIterator
 
 import pytest
 from prometheus_client import REGISTRY
 
 from surefoot.telemetry import alerts as module
 from surefoot.telemetry.alerts import Alert, Alerts
+from tests.support.alert_receiver import AlertReceiver, alert_receiver
+from tests.support.scripted_server import Silence, scripted
 
 pytestmark = pytest.mark.slow
 
@@ -18,54 +18,16 @@ LONG_S = 60.0
 STALL_S = 0.25
 
 
-class Webhook:
-    """An HTTP server that keeps what is posted to it, and how many connections it was posted over."""
-
-    def __init__(self) -> None:
-        self.posts: asyncio.Queue[dict[str, Any]] = asyncio.Queue()
-        self.connections = 0
-        self.url = ""
-
-    async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        self.connections += 1
-        try:
-            while True:
-                head = (await reader.readuntil(b"\r\n\r\n")).lower()
-                length = int(head.split(b"content-length:")[1].split(b"\r\n")[0])
-                self.posts.put_nowait(json.loads(await reader.readexactly(length)))
-                writer.write(b"HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n")
-        except asyncio.IncompleteReadError:
-            writer.close()
-
-    async def next_post(self) -> dict[str, Any]:
-        return await asyncio.wait_for(self.posts.get(), 60)
-
-
-async def never_answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-    await reader.read(-1)
-    writer.close()
-
-
-async def url_of(handle: Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]) -> AsyncIterator[str]:
-    server = await asyncio.start_server(handle, "127.0.0.1", 0)
-    try:
-        yield f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}/alerts"
-    finally:
-        server.close()
-
-
 @pytest.fixture
-async def webhook() -> AsyncIterator[Webhook]:
-    webhook = Webhook()
-    async for url in url_of(webhook.serve):
-        webhook.url = url
+async def webhook() -> AsyncIterator[AlertReceiver]:
+    async with alert_receiver() as webhook:
         yield webhook
 
 
 @pytest.fixture
 async def silent_url() -> AsyncIterator[str]:
-    async for url in url_of(never_answer):
-        yield url
+    async with scripted(*[Silence()] * 10) as server:
+        yield f"{server.url}/alerts"
 
 
 def failed(number: int = 0, *, topic: str = "order.events") -> Alert:
@@ -88,7 +50,7 @@ class Stalls:
             self.longest_s = max(self.longest_s, time.monotonic() - before - 0.005)
 
 
-async def test_a_flood_of_one_group_is_one_post_and_does_not_stall_the_loop(webhook: Webhook) -> None:
+async def test_a_flood_of_one_group_is_one_post_and_does_not_stall_the_loop(webhook: AlertReceiver) -> None:
     alerts, stalls = Alerts(webhook.url, interval_s=LONG_S), Stalls()
     watching = asyncio.create_task(stalls.watch())
     raised = counted("surefoot_alerts_total", code="outbox_event_failed")
@@ -96,7 +58,7 @@ async def test_a_flood_of_one_group_is_one_post_and_does_not_stall_the_loop(webh
     for number in range(500):
         await alerts.raise_alert(failed(number))
         await asyncio.sleep(0)
-    first = await webhook.next_post()
+    first = (await webhook.next_post()).json()
     await alerts.close()
     watching.cancel()
 
@@ -111,12 +73,12 @@ async def test_a_flood_of_one_group_is_one_post_and_does_not_stall_the_loop(webh
     assert stalls.longest_s < STALL_S
 
 
-async def test_another_group_is_posted_too_over_the_same_connection(webhook: Webhook) -> None:
+async def test_another_group_is_posted_too_over_the_same_connection(webhook: AlertReceiver) -> None:
     alerts = Alerts(webhook.url, interval_s=LONG_S)
 
     for topic in ("a", "a", "b", "b"):
         await alerts.raise_alert(failed(topic=topic))
-    posts = [await webhook.next_post(), await webhook.next_post()]
+    posts = [(await webhook.next_post()).json() for _ in range(2)]
     await alerts.close()
 
     assert [post["details"]["topic"] for post in posts] == ["a", "b"]
@@ -124,7 +86,7 @@ async def test_another_group_is_posted_too_over_the_same_connection(webhook: Web
     assert webhook.connections == 1
 
 
-async def test_the_next_post_of_a_group_says_how_many_were_suppressed(webhook: Webhook) -> None:
+async def test_the_next_post_of_a_group_says_how_many_were_suppressed(webhook: AlertReceiver) -> None:
     alerts = Alerts(webhook.url, interval_s=0.5)
     for number in range(8):
         await alerts.raise_alert(failed(number))
@@ -132,18 +94,18 @@ async def test_the_next_post_of_a_group_says_how_many_were_suppressed(webhook: W
 
     await asyncio.sleep(0.5)
     await alerts.raise_alert(failed(8))
-    second = await webhook.next_post()
+    second = (await webhook.next_post()).json()
     await alerts.close()
 
     assert (second["sentence"], second["suppressed"]) == ("row 8", 7)
 
 
-async def test_close_waits_for_what_is_under_way_and_alerts_can_be_raised_again(webhook: Webhook) -> None:
+async def test_close_waits_for_what_is_under_way_and_alerts_can_be_raised_again(webhook: AlertReceiver) -> None:
     alerts = Alerts(webhook.url, interval_s=LONG_S)
     for topic in ("a", "b"):
         await alerts.raise_alert(failed(topic=topic))
         await alerts.close()
-        assert webhook.posts.get_nowait()["details"]["topic"] == topic
+        assert webhook.posts.get_nowait().json()["details"]["topic"] == topic
 
 
 async def test_a_webhook_that_never_answers_does_not_hang_close(

@@ -1,10 +1,8 @@
 """Alerts as a receiver gets them: signed, in the shape it takes, under one id however often they are tried."""
 
-import asyncio
 import base64
 import json
 from collections.abc import AsyncIterator
-from dataclasses import dataclass, field
 from typing import Any
 
 import pytest
@@ -17,6 +15,7 @@ from surefoot.telemetry import alerts as module
 from surefoot.telemetry.alerts import Alert, Alerts
 from surefoot.telemetry.webhook import Webhook
 from surefoot.telemetry.webhook_body import body_of
+from tests.support.alert_receiver import AlertReceiver, alert_receiver
 
 pytestmark = pytest.mark.slow
 
@@ -24,49 +23,22 @@ KEY = bytes(range(32))
 SECRET = "whsec_" + base64.b64encode(KEY).decode()
 
 
-@dataclass
-class Receiver:
-    """An HTTP server that refuses the first `failures` posts, and keeps all of them."""
-
-    failures: int = 0
-    url: str = ""
-    posts: asyncio.Queue[tuple[dict[str, str], bytes]] = field(default_factory=asyncio.Queue)
-
-    async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        try:
-            while True:
-                head = (await reader.readuntil(b"\r\n\r\n")).decode().split("\r\n")[1:-2]
-                headers = {name.lower(): value for name, _, value in (line.partition(": ") for line in head)}
-                self.posts.put_nowait((headers, await reader.readexactly(int(headers["content-length"]))))
-                self.failures -= 1
-                status = b"500 No" if self.failures >= 0 else b"200 OK"
-                writer.write(b"HTTP/1.1 " + status + b"\r\ncontent-length: 0\r\n\r\n")
-        except asyncio.IncompleteReadError:
-            writer.close()
-
-    async def next_post(self) -> tuple[dict[str, str], bytes]:
-        return await asyncio.wait_for(self.posts.get(), 60)
-
-
 @pytest.fixture
-async def receiver() -> AsyncIterator[Receiver]:
-    receiver = Receiver()
-    server = await asyncio.start_server(receiver.serve, "127.0.0.1", 0)
-    receiver.url = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}/alerts"
-    yield receiver
-    server.close()
+async def receiver() -> AsyncIterator[AlertReceiver]:
+    async with alert_receiver() as receiver:
+        yield receiver
 
 
 def body(shape: Any, sentence: str, suppressed: int = 0, **details: str) -> Any:
     return json.loads(body_of(shape, code="new_group", sentence=sentence, details=details, suppressed=suppressed))
 
 
-async def test_an_independent_verifier_takes_a_posted_alert(receiver: Receiver) -> None:
+async def test_an_independent_verifier_takes_a_posted_alert(receiver: AlertReceiver) -> None:
     alerts = Alerts(Webhook(receiver.url, key=KEY))
     await alerts.raise_alert(Alert("new_group", "Ä new group.", {"consumer": "stock"}))
-    headers, posted = await receiver.next_post()
+    post = await receiver.next_post()
     await alerts.close()
-    assert Verifier(SECRET).verify(posted, headers) == {
+    assert Verifier(SECRET).verify(post.body, post.headers) == {
         "code": "new_group",
         "sentence": "Ä new group.",
         "details": {"consumer": "stock"},
@@ -75,7 +47,7 @@ async def test_an_independent_verifier_takes_a_posted_alert(receiver: Receiver) 
 
 
 async def test_a_post_that_is_tried_again_keeps_its_id_and_the_next_has_another(
-    receiver: Receiver, monkeypatch: pytest.MonkeyPatch
+    receiver: AlertReceiver, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(module, "WEBHOOK_TRIES", 2)
     receiver.failures = 1
@@ -85,25 +57,25 @@ async def test_a_post_that_is_tried_again_keeps_its_id_and_the_next_has_another(
     await alerts.raise_alert(Alert("many_open", "Second."))
     second = await receiver.next_post()
     await alerts.close()
-    for headers, posted in (first, again, second):
-        Verifier(SECRET).verify(posted, headers)
-    assert first[0]["webhook-id"] == again[0]["webhook-id"] != second[0]["webhook-id"]
+    for post in (first, again, second):
+        Verifier(SECRET).verify(post.body, post.headers)
+    assert first.headers["webhook-id"] == again.headers["webhook-id"] != second.headers["webhook-id"]
 
 
-async def test_a_webhook_without_a_secret_is_not_signed(receiver: Receiver) -> None:
+async def test_a_webhook_without_a_secret_is_not_signed(receiver: AlertReceiver) -> None:
     alerts = Alerts(receiver.url)
     await alerts.raise_alert(Alert("new_group", "A new group."))
-    headers, _ = await receiver.next_post()
+    headers = (await receiver.next_post()).headers
     await alerts.close()
     assert headers["content-type"] == "application/json"
     assert not [name for name in headers if name.startswith("webhook-")]
 
 
-async def test_alerts_of_different_causes_are_each_posted(receiver: Receiver) -> None:
+async def test_alerts_of_different_causes_are_each_posted(receiver: AlertReceiver) -> None:
     alerts = Alerts(receiver.url)
     for cause in ("one", "one", "other"):
         await alerts.raise_alert(Alert("new_group", cause, cause=cause))
-    posts = [json.loads((await receiver.next_post())[1])["sentence"] for _ in range(2)]
+    posts = [(await receiver.next_post()).json()["sentence"] for _ in range(2)]
     await alerts.close()
     assert posts == ["one", "other"]
     assert receiver.posts.empty()
