@@ -13,7 +13,7 @@ from surefoot.log.port import EventLog, TopicPartition
 from tests.support.event_log.adapters import Adapter
 from tests.support.event_log.frozen_member import LOST, OWNS_ALL, STORED
 from tests.support.event_log.members import member, shares
-from tests.support.processes import AsyncChild, start_async
+from tests.support.processes import AsyncChild, end, start_async
 
 
 @asynccontextmanager
@@ -23,9 +23,7 @@ async def owner_of_all(adapter: Adapter, group: str, topic: str) -> AsyncIterato
         assert await said(process) == OWNS_ALL
         yield process
     finally:
-        if process.returncode is None:
-            process.kill()
-            await process.wait()
+        await end(process)
 
 
 async def said(process: AsyncChild) -> str:

@@ -12,6 +12,7 @@ from surefoot.log.kafka import KafkaLog
 from surefoot.log.kafka_settings import KafkaSettings
 from surefoot.testing.kafka import Broker
 from tests.support.event_types import things_on
+from tests.support.processes import end
 from tests.support.relay import journal as ground
 from tests.support.relay.processes import RelayProcess, spec, start_relay
 
@@ -51,7 +52,4 @@ async def start(database_url: str, kafka: Broker, tmp_path: Path) -> AsyncIterat
         return relay
 
     yield start_one
-    for relay in started:
-        if relay.process.returncode is None:
-            relay.process.kill()
-        await relay.process.wait()
+    await end(*(relay.process for relay in started))

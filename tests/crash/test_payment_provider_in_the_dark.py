@@ -135,9 +135,7 @@ async def dark(url: str, directory: Path, *arguments: str, trouble: tuple[str, .
         try:
             yield Dark(url, provider, process, at)
         finally:
-            if process.returncode is None:
-                process.kill()
-                await process.wait()
+            await processes.end(process)
 
 
 async def test_nobody_is_charged_twice_and_everybody_gets_one_answer(database_url: str, tmp_path: Path) -> None:

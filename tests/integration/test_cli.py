@@ -9,7 +9,6 @@ import os
 import re
 import shlex
 import signal
-import socket
 from collections.abc import AsyncIterator, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
@@ -28,6 +27,7 @@ from surefoot.log.postgres import PostgresLog
 from tests.support import processes
 from tests.support.corpus import each_of
 from tests.support.event_types import ThingHappened, catalogue
+from tests.support.ports import free_port
 from tests.support.processes import Done
 from tests.support.waiting import eventually
 
@@ -273,9 +273,7 @@ async def relay(url: str, log: Path, *arguments: str) -> AsyncIterator[Running]:
         await running.says("shards")
         yield running
     finally:
-        if process.returncode is None:
-            process.kill()
-            await process.wait()
+        await processes.end(process)
 
 
 async def test_a_relay_publishes_serves_metrics_and_stops_on_a_term_signal(
@@ -327,9 +325,3 @@ async def _add(url: str, key: str) -> None:
 
 async def off_loop(arguments: list[str], url: str) -> Done:
     return await asyncio.to_thread(run, arguments, url)
-
-
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])

@@ -1,7 +1,6 @@
 """The embedded server outlives what happens to laptops: it is stopped, cut off, interrupted, and started again."""
 
 import os
-import socket
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -10,6 +9,7 @@ import pytest
 
 from surefoot.database.embedded import EmbeddedPostgres
 from surefoot.errors import ConfigurationError
+from tests.support.ports import free_port
 from tests.support.postgres_servers import open_directory
 
 pytestmark = pytest.mark.slow
@@ -49,12 +49,6 @@ def interrupt_set_up(directory: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert (directory / "data" / "PG_VERSION").exists()
 
 
-def nobody_listens_on() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
-
-
 def test_what_was_stored_is_there_after_a_stop_and_a_start(directory: Path) -> None:
     server = EmbeddedPostgres(directory)
     remember(server.start())
@@ -79,7 +73,7 @@ def test_a_pid_file_whose_pid_is_somebody_elses_now_is_not_believed(directory: P
     lines = pid_file.read_text().splitlines()
     server.stop()
     # What a power cut leaves. After the reboot the pid is another's: here, this test's.
-    lines[0], lines[3] = str(os.getpid()), str(nobody_listens_on())
+    lines[0], lines[3] = str(os.getpid()), str(free_port())
     pid_file.write_text("\n".join(lines) + "\n")
     again = EmbeddedPostgres(directory)
     assert again.pid is None

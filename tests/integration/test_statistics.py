@@ -19,8 +19,9 @@ from surefoot.log.kafka import KafkaLog
 from surefoot.log.kafka_settings import KafkaSettings
 from surefoot.log.port import Acknowledged, Record, TopicPartition, TopicSpec
 from surefoot.testing.kafka import Broker
-from tests.integration.test_cli import ROOT, free_port
+from tests.integration.test_cli import ROOT
 from tests.support import processes
+from tests.support.ports import free_port
 from tests.support.waiting import eventually
 
 pytestmark = pytest.mark.slow
@@ -106,9 +107,7 @@ async def worker(kafka: Broker, output: Path, *arguments: str) -> AsyncIterator[
         await running.reads_all()
         yield running
     finally:
-        if process.returncode is None:
-            process.kill()
-            await process.wait()
+        await processes.end(process)
 
 
 def _environment() -> dict[str, str]:

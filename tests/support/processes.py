@@ -203,6 +203,13 @@ class AsyncChild:
         return out, err
 
 
+async def end(*children: AsyncChild) -> None:
+    """Kill those that still run, and wait for all of them."""
+    for child in children:
+        child.kill()
+    await asyncio.gather(*(child.wait() for child in children))
+
+
 Stream = int | IO[bytes] | None
 """PIPE, a file that is open, or None for what the tests themselves write to."""
 

@@ -11,8 +11,10 @@ import httpx
 import pytest
 
 from tests.support import processes
-from tests.support.dlq.served_harness import Ground, all_parts, free_port, ground_at, running, wait_until
+from tests.support.dlq.served_harness import WITHIN_S, Ground, all_parts, ground_at, running
+from tests.support.ports import free_port
 from tests.support.processes import Child
+from tests.support.waiting import wait_until
 
 pytestmark = pytest.mark.slow
 
@@ -112,7 +114,9 @@ def test_two_share_the_work_and_one_that_is_killed_is_not_missed(ground: Ground)
         assert asked.status_code == 202, asked.text
         started["dlq"].kill()
         ground.port = other
-        wait_until(lambda: _job(ground, asked.json()["job_id"])["status"] == "DONE", "the job is done")
+        wait_until(
+            lambda: _job(ground, asked.json()["job_id"])["status"] == "DONE", what="the job is done", within_s=WITHIN_S
+        )
         job = _job(ground, asked.json()["job_id"])
         assert (job["total"], job["ok"], job["failed"]) == (20, 20, 0)
         assert ground.value("SELECT count(*) FROM labels.quotes WHERE order_id LIKE 'shared-%%'") == 20

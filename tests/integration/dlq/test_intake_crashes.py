@@ -12,6 +12,7 @@ from surefoot.log.postgres import PostgresLog
 from tests.support.dlq.letters import count, letter_record, put, there_are
 from tests.support.dlq.outcomes import asked, items, letters_in, say
 from tests.support.dlq.service import all_read
+from tests.support.processes import end
 from tests.support.relay.processes import RelayProcess, start_process
 from tests.support.waiting import eventually
 
@@ -42,10 +43,7 @@ async def start(database_url: str, tmp_path: Path) -> AsyncIterator[Start]:
         return process
 
     yield start_one
-    for one in started:
-        if one.process.returncode is None:
-            one.process.kill()
-        await one.process.wait()
+    await end(*(one.process for one in started))
 
 
 @pytest.mark.parametrize("step", STEPS)

@@ -125,9 +125,7 @@ async def test_the_read_api_is_served_until_it_is_stopped(ground: Ground, stop: 
         process.send_signal(stop)
         out, err = await asyncio.wait_for(process.communicate(), 20)
     finally:
-        if process.returncode is None:
-            process.kill()
-            await process.wait()
+        await processes.end(process)
     assert (process.returncode, out.decode()) == (0, "The read API has stopped.\n"), err.decode()
     assert "Traceback" not in err.decode()
 

@@ -103,9 +103,7 @@ async def open_doors(database_url: str) -> AsyncIterator[tuple[processes.AsyncCh
             await eventually(answers, what="the doors answer")
             yield process, client
     finally:
-        if process.returncode is None:
-            process.kill()
-            await process.wait()
+        await processes.end(process)
 
 
 async def test_the_doors_are_open_until_they_are_interrupted(database_url: str) -> None:

@@ -20,6 +20,7 @@ from tests.support.checkers.consumer import Effect, check_effects, unaccounted
 from tests.support.consumer.crash_app import FAULTS, TOPIC
 from tests.support.consumer.processes import ConsumerProcess, create_topics, publish_records, record_of, start_consumer
 from tests.support.event_types import ThingHappened
+from tests.support.processes import end
 from tests.support.relay.processes import as_seen, read_all
 from tests.support.waiting import LONG_ENOUGH_S, eventually
 
@@ -187,10 +188,7 @@ async def laid(url: str, log: EventLog, kafka: str | None, topic: str, directory
     try:
         yield ground
     finally:
-        for one in ground.started:
-            if one.process.returncode is None:
-                one.process.kill()
-            await one.process.wait()
+        await end(*(one.process for one in ground.started))
         await connection.close()
         await log.close()
 

@@ -2,12 +2,10 @@
 killed, two people with tokens, and what the checkers want to know.
 """
 
-import asyncio
-import os
 import re
 import signal
 import uuid
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from datetime import timedelta
@@ -29,6 +27,7 @@ from tests.support.consumer.crash_app import ATTEMPTS, WHEN_DEAD
 from tests.support.consumer.crash_harness import FAULTY, SCHEMA, Ground
 from tests.support.consumer.processes import create_topics
 from tests.support.event_types import told
+from tests.support.processes import end
 from tests.support.relay.processes import RelayProcess, as_environment, relay_running, start_process
 from tests.support.waiting import LONG_ENOUGH_S, eventually
 
@@ -253,7 +252,7 @@ async def laid(url: str, log: EventLog, kafka: str | None, topic: str, directory
         async with relay_running(url, log):
             yield ground
     finally:
-        await _end_all([*ground.services, *ground.consumers.started])
+        await end(*(one.process for one in (*ground.services, *ground.consumers.started)))
         await connection.close()
         await log.close()
 
@@ -265,10 +264,3 @@ async def _token(connection: asyncpg.Connection, person: str, role: Role) -> str
     async with connection.transaction():
         made = await Tokens(connection, "surefoot").create(person, role, lifetime=timedelta(days=1), by="the tests")
     return made.token
-
-
-async def _end_all(processes: Sequence[RelayProcess]) -> None:
-    for one in processes:
-        if one.process.returncode is None:
-            os.kill(one.pid, signal.SIGKILL)
-    await asyncio.gather(*(one.process.wait() for one in processes))

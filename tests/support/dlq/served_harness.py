@@ -7,9 +7,7 @@ XX can only be edited or discarded.
 
 import asyncio
 import os
-import socket
 import sys
-import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -33,7 +31,9 @@ from surefoot.database.connection import connect, sqlalchemy_url
 from surefoot.events import EventData, Money
 from tests.support import processes
 from tests.support.consumer.processes import publish
+from tests.support.ports import free_port
 from tests.support.processes import Child, Done
+from tests.support.waiting import wait_until
 
 HANDLERS = "services.demo.labels:labels"
 WITHIN_S = 40
@@ -91,7 +91,7 @@ class Ground:
             except httpx.TransportError:
                 return False
 
-        wait_until(answers, "the service answers")
+        wait_until(answers, what="the service answers", within_s=WITHIN_S)
 
     def wait_for(self, question: str, *values: object) -> None:
         """Until this question has a true answer in the database."""
@@ -101,7 +101,7 @@ class Ground:
                 found = connection.execute(question.encode(), values).fetchone()
                 return found is not None and bool(found[0])
 
-            wait_until(holds, question)
+            wait_until(holds, what=question, within_s=WITHIN_S)
 
     def value(self, question: str, *values: object) -> object:
         with psycopg.connect(self.url, autocommit=True) as connection:
@@ -201,19 +201,6 @@ def order(order_id: str, country: str = "DE") -> PlacementRequested:
         total=price,
         ship_to=Address(name="Ada Buyer", street="1 Main Street", city="Bern", postal_code="3000", country=country),
     )
-
-
-def wait_until(holds: object, what: str) -> None:
-    assert callable(holds)
-    deadline = time.monotonic() + WITHIN_S
-    while not holds():
-        assert time.monotonic() < deadline, f"Not within {WITHIN_S} s: {what}"
-        time.sleep(0.05)  # nobody tells us: look again
-
-
-def free_port() -> int:
-    with socket.create_server(("127.0.0.1", 0)) as taken:
-        return int(taken.getsockname()[1])
 
 
 @pytest.fixture

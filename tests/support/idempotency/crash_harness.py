@@ -17,6 +17,7 @@ from tests.blackbox.idempotency.asking import Ask
 from tests.blackbox.idempotency.reply import Reply
 from tests.support.checkers.idempotency import Effect, Finding, KeyRow, Sent, check_idempotency
 from tests.support.idempotency.crash_app import GATE, GATES, PROVIDER, SCHEMA
+from tests.support.processes import end
 from tests.support.relay.processes import RelayProcess, as_environment, start_process
 from tests.support.waiting import LONG_ENOUGH_S, eventually
 
@@ -241,8 +242,5 @@ async def laid(url: str, directory: Path, other: ServerProcess | None = None) ->
     try:
         yield ground
     finally:
-        for one in ground.started:
-            if one.process.returncode is None:
-                one.process.kill()
-            await one.process.wait()
+        await end(*(one.process for one in ground.started))
         await connection.close()

@@ -27,6 +27,7 @@ from tests.support.checkers.saga import (
 )
 from tests.support.consumer import processes as consuming
 from tests.support.consumer.processes import consumer_running, create_topics, publish_records, record_of
+from tests.support.processes import end
 from tests.support.relay.processes import RelayProcess, as_environment, relay_running, start_process
 from tests.support.saga.crash_app import ATTEMPTS, NAME, POISON, TIMEOUT_S, orchestrator_name, topics_of
 from tests.support.saga.crash_service import EFFECTS, Service, consumer_of
@@ -103,10 +104,7 @@ class Ground(Stage):
         await self._service.aclose()
 
     async def close(self) -> None:
-        for one in self.started:
-            if one.process.returncode is None:
-                one.process.kill()
-            await one.process.wait()
+        await end(*(one.process for one in self.started))
         for gate in self.service.gates.values():
             gate.set()
         await self._service.aclose()

@@ -84,6 +84,5 @@ async def api_process(url: str, provider_url: str, directory: Path) -> AsyncIter
     try:
         yield api
     finally:
-        if api.process is not None and api.process.returncode is None:
-            api.process.kill()
-            await api.process.wait()
+        if api.process is not None:
+            await processes.end(api.process)
