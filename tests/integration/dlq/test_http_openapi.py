@@ -12,7 +12,6 @@ from uuid import UUID
 import pytest
 import requests
 import schemathesis
-from schemathesis.core.parameters import ParameterLocation
 
 from dlq.access import Access, AccessSettings
 from dlq.http import api
@@ -20,13 +19,11 @@ from dlq.settings import DlqSettings
 from schemas import catalogue
 from surefoot.http.server import HttpService
 from tests.support.dlq.http_harness import GENEROUS, WHY, ground_at
-from tests.support.operations import Case, Operation, each_operation, is_made_up, try_operation
+from tests.support.operations import Case, Operation, each_operation, is_made_up, status_of, try_operation
 
 pytestmark = pytest.mark.slow
 
 MANY_JOBS = DlqSettings(jobs_per_person=1_000_000)
-# What fits the document may still be refused: a place where no page ended, a filter and ids at once.
-NOT_MEANT = [schemathesis.checks.positive_data_acceptance]
 
 
 def document() -> dict[str, Any]:
@@ -91,14 +88,7 @@ class Served:
             self.ids |= {"pause": running, "abandon": cancelled}
 
     def ask(self, case: Case) -> None:
-        # A case that is meant to lack its token shall lack it.
-        header = case.meta.components.get(ParameterLocation.HEADER) if case.meta is not None else None
-        is_without = header is not None and header.mode is schemathesis.GenerationMode.NEGATIVE
-        headers = {} if is_without else {"Authorization": f"Bearer {self.token}"}
-        answer = case.call_and_validate(
-            base_url=self.at, headers=headers, session=self._session, excluded_checks=NOT_MEANT
-        )
-        self.statuses.add(answer.status_code)
+        self.statuses.add(status_of(case, self.at, self._session, {"Authorization": f"Bearer {self.token}"}))
 
 
 @pytest.fixture

@@ -12,7 +12,6 @@ import httpx
 import pytest
 import requests
 import schemathesis
-from schemathesis.core.parameters import ParameterLocation
 
 from services.payment.api.app import Parts, api
 from services.payment.api.serving import PaymentsService
@@ -20,14 +19,11 @@ from services.payment.gateway import Barred, Charged, Declined, Refunded, Voided
 from services.tables import create_tables
 from surefoot.events import Money
 from surefoot.idempotency import Store
-from tests.support.operations import Case, Operation, each_operation, is_made_up, try_operation
+from tests.support.operations import Case, Operation, each_operation, is_made_up, status_of, try_operation
 from tests.support.services.payment_api_harness import ACCESS, EUR_20, authorised, new_key
 from tests.support.services.payment_api_harness import settings as layer_settings
 
 pytestmark = pytest.mark.slow
-
-# What fits the document may still be refused: a currency that no account has, an account that is not there.
-NOT_MEANT = [schemathesis.checks.positive_data_acceptance]
 
 
 class Obliging:
@@ -101,14 +97,7 @@ class Served:
             assert client.put("/v1/accounts/savings", json={"currency": "EUR"}).status_code == 200
 
     def ask(self, case: Case) -> None:
-        # A case that is meant to lack its token shall lack it.
-        header = case.meta.components.get(ParameterLocation.HEADER) if case.meta is not None else None
-        is_without = header is not None and header.mode is schemathesis.GenerationMode.NEGATIVE
-        headers = {} if is_without else authorised()
-        answer = case.call_and_validate(
-            base_url=self.at, headers=headers, session=self._session, excluded_checks=NOT_MEANT
-        )
-        self.statuses.add(answer.status_code)
+        self.statuses.add(status_of(case, self.at, self._session, authorised()))
 
 
 @pytest.fixture
