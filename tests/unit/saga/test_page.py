@@ -1,8 +1,6 @@
 """The page about sagas is run: its files are written as they stand there, and its tests pass."""
 
 import re
-import subprocess
-import sys
 from pathlib import Path
 from typing import get_args
 
@@ -11,15 +9,15 @@ import pytest
 from surefoot.saga import Status
 from surefoot.saga.stimulus import Verb
 from surefoot.testing.saga_kit import SagaKit
+from tests.support.document_page import DocumentPage
 
-PAGE = Path(__file__).parents[3] / "docs" / "sagas.md"
-TEXT = PAGE.read_text()
-BLOCK = re.compile(r"^```python\n(# (\w+\.py)\n.*?)^```$", re.MULTILINE | re.DOTALL)
+PAGE = DocumentPage("sagas.md")
+TEXT = PAGE.text
 
 
 def test_every_python_block_is_a_file_of_its_own() -> None:
-    names = [name for _, name in BLOCK.findall(TEXT)]
-    assert len(names) == TEXT.count("```python") == len(set(names)) == 2
+    PAGE.assert_each_block_is_a_file()
+    assert TEXT.count("```python") == 2
 
 
 def test_every_status_and_every_verb_is_explained() -> None:
@@ -36,17 +34,5 @@ def test_everything_that_the_kit_offers_is_on_the_page() -> None:
 
 @pytest.mark.slow
 def test_the_tests_on_the_page_pass(tmp_path: Path) -> None:
-    for text, name in BLOCK.findall(TEXT):
-        (tmp_path / name).write_text(text)
-    (tmp_path / "pytest.ini").write_text(
-        "[pytest]\nfilterwarnings = error\nasyncio_default_fixture_loop_scope = function\n"
-    )
-    done = subprocess.run(
-        [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider"],
-        cwd=tmp_path,
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
-    )
-    assert "5 passed" in done.stdout, done.stdout + done.stderr
+    said = PAGE.run_tests(tmp_path)
+    assert "5 passed" in said, said
