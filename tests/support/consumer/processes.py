@@ -92,7 +92,7 @@ async def start_consumer(
     weakened: str = "",
     environment: Mapping[str, str] | None = None,
 ) -> ConsumerProcess:
-    """Start `surefoot consume`, or one with a protection taken out (see tests/crash/weakened_consumer.py)."""
+    """Start `surefoot consume`, or one with a protection taken out (see tests/support/weakened/consumer.py)."""
     module = ["tests.support.weakened", "consumer", weakened] if weakened else ["surefoot"]
     arguments = ["consume", reference, "--database", url, *(["--kafka", kafka] if kafka else [])]
     ours = {

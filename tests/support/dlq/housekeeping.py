@@ -1,4 +1,4 @@
-"""For tests of the housekeeping: letters of a given age, and alerts that are kept instead of posted."""
+"""Letters of a given age for tests of the housekeeping, and alerts that are kept instead of posted."""
 
 from datetime import UTC, datetime, timedelta
 from typing import Any

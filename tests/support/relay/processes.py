@@ -113,7 +113,7 @@ async def start_relay(
     weakened: str = "",
     environment: Mapping[str, str] | None = None,
 ) -> RelayProcess:
-    """Start `surefoot relay`, or one with a protection taken out (see tests/crash/weakened.py)."""
+    """Start `surefoot relay`, or one with a protection taken out (see tests/support/weakened/relay.py)."""
     module = ["tests.support.weakened", "relay", weakened] if weakened else ["surefoot"]
     arguments = ["relay", "--database", url, *(["--kafka", kafka] if kafka else [])]
     ours = {**as_environment("SUREFOOT_RELAY", QUICK), "SUREFOOT_FAILPOINTS": failpoints, **(environment or {})}

@@ -65,7 +65,7 @@ class Ground(Stage):
         attempts: int = 2,
         environment: Mapping[str, str] | None = None,
     ) -> OrchestratorProcess:
-        """An orchestrator, or one with a protection taken out (see weakened_orchestrator)."""
+        """An orchestrator, or one with a protection taken out (see tests/support/weakened/orchestrator.py)."""
         module = ["tests.support.weakened", "orchestrator", weakened] if weakened else ["surefoot"]
         where = ["--database", self.url, *(["--kafka", self.kafka] if self.kafka else [])]
         ours = {

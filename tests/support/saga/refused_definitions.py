@@ -1,4 +1,4 @@
-"""For the tests of what is refused when a saga is written."""
+"""Definitions of sagas that are refused, and the sentence that says why."""
 
 from collections.abc import Callable
 from typing import Any
