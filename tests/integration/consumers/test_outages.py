@@ -22,8 +22,7 @@ from surefoot.log.kafka import KafkaLog
 from surefoot.log.kafka_settings import KafkaSettings
 from surefoot.log.postgres import PostgresLog
 from surefoot.testing.kafka import Broker
-from tests.integration.consumers.conftest import EFFECTS
-from tests.support.consumer.effects import effects, have_effect
+from tests.support.consumer.effects import EFFECTS, effects, have_effect
 from tests.support.consumer.failures import (
     AT_ONCE,
     letters,

@@ -2,7 +2,6 @@
 
 import asyncio
 import base64
-from collections.abc import AsyncIterator
 
 import pytest
 from standardwebhooks import Webhook
@@ -12,22 +11,13 @@ from dlq.alerts import DlqAlerts, alerts_of
 from dlq.settings import DlqSettings
 from surefoot.database.connection import Connection, connect
 from tests.support.alert_receiver import alert_receiver
+from tests.support.dlq.fixtures import alerts, connection
 from tests.support.dlq.housekeeping import Kept, aged, put, set_status
+
+__all__ = ["alerts", "connection"]
 
 SCHEMA = "surefoot"
 SECRET = "whsec_" + base64.b64encode(bytes(range(32))).decode()
-
-
-@pytest.fixture
-async def connection(database_url: str) -> AsyncIterator[Connection]:
-    connection = await connect(database_url, name="test")
-    yield connection
-    await connection.close()
-
-
-@pytest.fixture
-def alerts() -> Kept:
-    return Kept()
 
 
 @pytest.fixture

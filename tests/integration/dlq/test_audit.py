@@ -1,7 +1,6 @@
 """The audit log only grows; whoever gets past that is found, and the row is named."""
 
 import asyncio
-from collections.abc import AsyncIterator
 
 import asyncpg
 import pytest
@@ -11,15 +10,11 @@ from dlq.audit import Act
 from dlq.audit_chain import FIRST_PREVIOUS, AuditRow, Finding, seal_of
 from surefoot.database.connection import Connection, connect
 from tests.support.corpus import each_of
+from tests.support.dlq.fixtures import connection
+
+__all__ = ["connection"]
 
 SCHEMA = "surefoot"
-
-
-@pytest.fixture
-async def connection(database_url: str) -> AsyncIterator[Connection]:
-    connection = await connect(database_url, name="test")
-    yield connection
-    await connection.close()
 
 
 def act(about: str = "job 1", *, details: dict[str, object] | None = None) -> Act:

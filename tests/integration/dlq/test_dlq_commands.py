@@ -6,35 +6,20 @@ Each command is also given with a deliberate mistake: that is a sentence and exi
 import json
 import os
 import signal
-from collections.abc import Iterator
 from subprocess import PIPE
 from typing import Any
 
 import pytest
 
-from surefoot.database.embedded import EmbeddedPostgres
-from tests.conftest import _database
 from tests.support import processes
 from tests.support.corpus import each_of
-from tests.support.dlq.served_harness import Given, Ground, all_parts, given, ground_at, order, running
+from tests.support.dlq.fixtures import ground
+from tests.support.dlq.served_harness import Given, Ground, given, order
 
 pytestmark = pytest.mark.slow
-__all__ = ["given"]
+__all__ = ["given", "ground"]
 
 NOBODY = "00000000-0000-0000-0000-000000000000"
-
-
-@pytest.fixture(scope="module")
-def ground(
-    postgres_server: EmbeddedPostgres, _template: str, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[Ground]:
-    with (
-        _database(postgres_server, template=_template) as url,
-        ground_at(url, tmp_path_factory.mktemp("dlq")) as ground,
-        running(ground, all_parts(ground)),
-    ):
-        ground.wait_until_served()
-        yield ground
 
 
 def group_of(ground: Ground, letter_id: str) -> str:

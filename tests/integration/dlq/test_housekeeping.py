@@ -2,7 +2,6 @@
 
 import asyncio
 import json
-from collections.abc import AsyncIterator
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -20,23 +19,14 @@ from dlq.wanted import Matching
 from surefoot.database.connection import Connection, connect
 from surefoot.database.embedded import EmbeddedPostgres
 from surefoot.errors import SchemaOutdated
+from tests.support.dlq.fixtures import alerts, connection
 from tests.support.dlq.housekeeping import Kept, aged, numbers, put, settled
 from tests.support.dlq.letter_rows import dlq_id, new_id
 from tests.support.waiting import eventually
 
+__all__ = ["alerts", "connection"]
+
 SCHEMA = "surefoot"
-
-
-@pytest.fixture
-async def connection(database_url: str) -> AsyncIterator[Connection]:
-    connection = await connect(database_url, name="test")
-    yield connection
-    await connection.close()
-
-
-@pytest.fixture
-def alerts() -> Kept:
-    return Kept()
 
 
 @pytest.fixture

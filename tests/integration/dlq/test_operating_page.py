@@ -8,7 +8,6 @@ them they are placed anew.
 import asyncio
 import json
 import shlex
-from collections.abc import Iterator
 from datetime import timedelta
 from itertools import filterfalse
 
@@ -18,13 +17,12 @@ import pytest
 
 from dlq.access import Tokens
 from surefoot.database.connection import connect
-from surefoot.database.embedded import EmbeddedPostgres
-from tests.conftest import _database
 from tests.integration.test_docs import UNTIL_STOPPED, shown
-from tests.support.dlq.served_harness import Given, Ground, all_parts, given, ground_at, order, running
+from tests.support.dlq.fixtures import ground
+from tests.support.dlq.served_harness import Given, Ground, given, order
 
 pytestmark = pytest.mark.slow
-__all__ = ["given"]
+__all__ = ["given", "ground"]
 
 LETTER = "0192f0c1-7a3e-7c41-9d0a-6f1f0d6f3b11"
 SLOW_JOB, PAUSED_JOB = "0192f0c1-7a3e-7c41-9d0a-6f1f0d6f3b21", "0192f0c1-7a3e-7c41-9d0a-6f1f0d6f3b22"
@@ -38,19 +36,6 @@ LINES = [
 ]
 READS = {"groups", "list", "show", "reveal", "jobs", "job", "approvals", "export", "report"}
 TABLES = "dlq_events, dlq_groups, dlq_group_changes, dlq_jobs, dlq_job_items, dlq_approvals, dlq_approval_items"
-
-
-@pytest.fixture(scope="module")
-def ground(
-    postgres_server: EmbeddedPostgres, _template: str, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[Ground]:
-    with (
-        _database(postgres_server, template=_template) as url,
-        ground_at(url, tmp_path_factory.mktemp("dlq")) as ground,
-        running(ground, all_parts(ground)),
-    ):
-        ground.wait_until_served()
-        yield ground
 
 
 def place(ground: Ground) -> None:

@@ -1,25 +1,18 @@
 """The facts of the weekly report, counted from letters written by hand."""
 
-from collections.abc import AsyncIterator
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-import pytest
-
 from dlq.report import facts, report
 from dlq.report_text import Decision, GroupFacts
-from surefoot.database.connection import Connection, connect
+from surefoot.database.connection import Connection
+from tests.support.dlq.fixtures import connection
 from tests.support.dlq.letter_rows import insert, letter, new_id
+
+__all__ = ["connection"]
 
 SCHEMA = "surefoot"
 SINCE, UNTIL = datetime(2026, 11, 2, tzinfo=UTC), datetime(2026, 11, 9, tzinfo=UTC)
-
-
-@pytest.fixture
-async def connection(database_url: str) -> AsyncIterator[Connection]:
-    connection = await connect(database_url, name="test")
-    yield connection
-    await connection.close()
 
 
 def at(day: int, hour: int = 12) -> datetime:

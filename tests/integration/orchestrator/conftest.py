@@ -9,6 +9,7 @@ import pytest
 from surefoot.log.postgres import PostgresLog
 from tests.support.consumer.processes import create_topics
 from tests.support.saga.orchestrators import Stage
+from tests.support.saga.stored_sagas import Ground, ground_at
 from tests.support.saga.trips import EFFECTS, Agency
 
 
@@ -21,6 +22,12 @@ async def stage(database_url: str) -> AsyncIterator[Stage]:
     yield Stage(database_url, connection, log)
     await log.close()
     await connection.close()
+
+
+@pytest.fixture
+async def ground(database_url: str) -> AsyncIterator[Ground]:
+    async with ground_at(database_url) as ground:
+        yield ground
 
 
 @pytest.fixture

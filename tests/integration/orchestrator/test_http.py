@@ -10,15 +10,9 @@ import pytest
 from orchestrator.http import api
 from surefoot.database.embedded import EmbeddedPostgres
 from tests.support.corpus import each_of
-from tests.support.saga.stored_sagas import Ground, ground_at
+from tests.support.saga.stored_sagas import Ground
 
 NOBODY = "00000000-0000-0000-0000-000000000000"
-
-
-@pytest.fixture
-async def ground(database_url: str) -> AsyncIterator[Ground]:
-    async with ground_at(database_url) as ground:
-        yield ground
 
 
 @asynccontextmanager

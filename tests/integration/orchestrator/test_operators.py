@@ -1,7 +1,6 @@
 """What operators decide, on real tables: carried out once, kept with who and why; or refused, and nothing changed."""
 
 import asyncio
-from collections.abc import AsyncIterator
 
 import asyncpg
 import pytest
@@ -17,12 +16,6 @@ from surefoot.saga.stimulus import Operated, Verb
 from tests.support.saga.stored_sagas import Ground, captured, ground_at
 
 NOBODY = "00000000-0000-0000-0000-000000000000"
-
-
-@pytest.fixture
-async def ground(database_url: str) -> AsyncIterator[Ground]:
-    async with ground_at(database_url) as ground:
-        yield ground
 
 
 async def do(ground: Ground, saga_id: str, verb: Verb, why: str = "it is mended", step: str | None = None) -> Outcome:

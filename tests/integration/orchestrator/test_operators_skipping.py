@@ -1,7 +1,6 @@
 """Skipping a step: the result that is given must be one that the step could have given."""
 
 import json
-from collections.abc import AsyncIterator
 from datetime import timedelta
 
 import pytest
@@ -17,12 +16,6 @@ from surefoot.saga.stimulus import Operated
 from tests.support.saga.stored_sagas import PRICE, Ground, captured, ground_at, pending, placement, reserved
 
 GOOD = captured("order-1").model_dump(mode="json")
-
-
-@pytest.fixture
-async def ground(database_url: str) -> AsyncIterator[Ground]:
-    async with ground_at(database_url) as ground:
-        yield ground
 
 
 async def skip(

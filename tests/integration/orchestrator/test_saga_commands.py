@@ -3,29 +3,15 @@
 import base64
 import json
 import re
-from collections.abc import AsyncIterator
 
 import pytest
 
 from consumers.parking import headers_json
 from surefoot.events import encode, encode_data, new_event
-from tests.support.command_line import assert_says, surefoot
-from tests.support.processes import Done
-from tests.support.saga.stored_sagas import Ground, captured, ground_at, pickup, placement
+from tests.support.command_line import assert_says
+from tests.support.saga.stored_sagas import Ground, captured, pickup, placement, saga
 
 pytestmark = pytest.mark.slow
-
-
-@pytest.fixture
-async def ground(database_url: str) -> AsyncIterator[Ground]:
-    async with ground_at(database_url) as ground:
-        yield ground
-
-
-async def saga(ground: Ground, *arguments: str) -> Done:
-    done = await surefoot("saga", *arguments, environment={"SUREFOOT_DATABASE": ground.url})
-    assert "Traceback" not in done.err
-    return done
 
 
 async def test_the_list_begins_with_those_stuck_and_says_what_each_waits_for(ground: Ground) -> None:

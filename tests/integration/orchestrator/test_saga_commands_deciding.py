@@ -6,32 +6,19 @@ import json
 import os
 import signal
 import socket
-from collections.abc import AsyncIterator
 from subprocess import PIPE
 
 import httpx
 import pytest
 
 from tests.support import processes
-from tests.support.command_line import assert_says, surefoot
+from tests.support.command_line import assert_says
 from tests.support.processes import Done
-from tests.support.saga.stored_sagas import Ground, captured, ground_at
+from tests.support.saga.stored_sagas import Ground, captured, saga
 
 pytestmark = pytest.mark.slow
 
 NOBODY = "00000000-0000-0000-0000-000000000000"
-
-
-@pytest.fixture
-async def ground(database_url: str) -> AsyncIterator[Ground]:
-    async with ground_at(database_url) as ground:
-        yield ground
-
-
-async def saga(ground: Ground, *arguments: str) -> Done:
-    done = await surefoot("saga", *arguments, environment={"SUREFOOT_DATABASE": ground.url})
-    assert "Traceback" not in done.err
-    return done
 
 
 def assert_not_now(done: Done, sentence: str) -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import asyncpg
 import pytest
-from sqlalchemy.ext.asyncio import AsyncEngine, create_async_engine
+from sqlalchemy.ext.asyncio import AsyncEngine, AsyncSession, create_async_engine
 
 from schemas import catalogue
 from services.settings import Service
@@ -48,6 +48,12 @@ async def engine(shop_url: str) -> AsyncIterator[AsyncEngine]:
     engine = create_async_engine(sqlalchemy_url(shop_url), pool_size=12)
     yield engine
     await engine.dispose()
+
+
+@pytest.fixture
+async def session(engine: AsyncEngine) -> AsyncIterator[AsyncSession]:
+    async with AsyncSession(engine) as session:
+        yield session
 
 
 @pytest.fixture

@@ -1,10 +1,8 @@
 """Notification: what a saga asks to be told, what no saga tells, each once."""
 
-from collections.abc import AsyncIterator
-
 import asyncpg
 import pytest
-from sqlalchemy.ext.asyncio import AsyncEngine, AsyncSession
+from sqlalchemy.ext.asyncio import AsyncSession
 
 from schemas.notification import NotificationSent, SendNotification
 from schemas.order import Mode, OrderCancelled, OrderConfirmed, PlacementRequested
@@ -15,12 +13,6 @@ from surefoot.testing.consumer_kit import ConsumerKit
 from tests.support.services.goods import HOME, lines
 
 pytestmark = pytest.mark.slow  # many of them, each with a database of its own
-
-
-@pytest.fixture
-async def session(engine: AsyncEngine) -> AsyncIterator[AsyncSession]:
-    async with AsyncSession(engine) as session:
-        yield session
 
 
 @pytest.fixture

@@ -1,7 +1,6 @@
 """Orders: two clicks, one order; states move forward only; a cancellation always has an answer."""
 
 import asyncio
-from collections.abc import AsyncIterator
 
 import asyncpg
 import pytest
@@ -53,12 +52,6 @@ PENDING = OrderPendingPayment(
     lines=lines(table=2),
     total=TOTAL,
 )
-
-
-@pytest.fixture
-async def session(engine: AsyncEngine) -> AsyncIterator[AsyncSession]:
-    async with AsyncSession(engine) as session:
-        yield session
 
 
 @pytest.fixture

@@ -1,7 +1,5 @@
 """Shipping: one parcel for an order, one label for a return, a pickup told once."""
 
-from collections.abc import AsyncIterator
-
 import asyncpg
 import pytest
 from sqlalchemy.ext.asyncio import AsyncEngine, AsyncSession
@@ -26,12 +24,6 @@ pytestmark = pytest.mark.slow  # many of them, each with a database of its own
 LABEL = CreateReturnLabel(order_id="o-1", return_id="r-1", ship_from=HOME)
 MADE = ReturnLabelCreated(order_id="o-1", return_id="r-1", carrier="air-freight", tracking_code="track-r-1")
 CANCEL = CancelReturnLabel(order_id="o-1", return_id="r-1")
-
-
-@pytest.fixture
-async def session(engine: AsyncEngine) -> AsyncIterator[AsyncSession]:
-    async with AsyncSession(engine) as session:
-        yield session
 
 
 @pytest.fixture

@@ -8,6 +8,7 @@ from sqlalchemy import text
 from surefoot.consumer import Transaction
 from surefoot.events import Event
 
+EFFECTS = "CREATE TABLE effects (n bigint GENERATED ALWAYS AS IDENTITY, event_id text, key text, number int)"
 INSERT = text("INSERT INTO effects (event_id, key, number) VALUES (:event_id, :key, :number)")
 
 

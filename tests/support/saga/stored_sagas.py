@@ -25,6 +25,8 @@ from surefoot.consumer.contracts import CommandFailed
 from surefoot.events import Event, EventData, Money, new_event
 from surefoot.saga import Saga
 from surefoot.saga.stimulus import Fired, Operated
+from tests.support.command_line import surefoot
+from tests.support.processes import Done
 
 HOME = Address(name="Ada", street="Long Road 1", postal_code="10115", city="Berlin", country="DE")
 PRICE = Money.minor(1200, "EUR")
@@ -215,6 +217,13 @@ async def ground_at(url: str, sagas: Sequence[Saga] = platform_sagas) -> AsyncIt
         yield Ground(url, connection, store, Deciding(registry, store))
     finally:
         await connection.close()
+
+
+async def saga(ground: Ground, *arguments: str) -> Done:
+    """Give a command, `surefoot saga …`, as a process of its own."""
+    done = await surefoot("saga", *arguments, environment={"SUREFOOT_DATABASE": ground.url})
+    assert "Traceback" not in done.err
+    return done
 
 
 async def place_examples(url: str) -> None:
