@@ -68,12 +68,12 @@ async def test_an_intake_that_freezes_and_wakes_doubles_nothing(
     other = await start("intake")
     await all_read(log, topic + ".dlq")
     victim.signal(signal.SIGCONT)
-    await end(other)  # so that the woken one gets through what it has in hand, and takes the next letter in
+    await stop(other)  # so that the woken one gets through what it has in hand, and takes the next letter in
     await put(log, topic + ".dlq", letter_record("e-100"))
     await there_are(connection, 101)
     await connection.execute("DELETE FROM surefoot.dlq_events WHERE event_id = 'e-100'")
     await every_letter_counts_once(connection)
-    await end(victim)
+    await stop(victim)
 
 
 @pytest.mark.parametrize("step", STEPS)
@@ -108,15 +108,15 @@ async def test_a_hearing_of_answers_that_freezes_and_wakes_takes_none_twice(
 
     second = await asked(connection, "replay", *names[::2])
     frozen.signal(signal.SIGCONT)
-    await end(other)
+    await stop(other)
     await say(log, second.answer(0, "done"))
     await there_are(connection, 51, "status = 'REPLAYED'")
     assert await count(connection, "status = 'REPLAYING'") == 49
     assert sum(state == "SENT" for _, state, _ in await items(connection)) == 49
-    await end(frozen)
+    await stop(frozen)
 
 
-async def end(part: RelayProcess) -> None:
+async def stop(part: RelayProcess) -> None:
     part.signal(signal.SIGTERM)
     assert await part.ended() == 0, part.log.read_text()
 
