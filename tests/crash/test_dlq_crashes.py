@@ -36,7 +36,15 @@ POINTS = [
 
 @pytest.mark.parametrize("point", POINTS)
 async def test_a_replay_is_carried_out_once_though_the_service_is_killed(dlq: DlqGround, point: str) -> None:
-    """Whoever asked and got no answer asks again under the same key, as a client does."""
+    await replay_though_killed(dlq, point)
+
+
+async def test_on_kafka_too_a_replay_is_carried_out_once_though_the_service_is_killed(kafka_dlq: DlqGround) -> None:
+    await replay_though_killed(kafka_dlq, "dlq.sender.published")
+
+
+async def replay_though_killed(dlq: DlqGround, point: str) -> None:
+    """An operator who got no answer asks again under the same key, as a client does."""
     name, _, times = point.partition("@")
     await dlq.consume()
     first = await dlq.serve()
