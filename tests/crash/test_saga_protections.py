@@ -25,6 +25,7 @@ LONG_TRANSACTION = {"SUREFOOT_ORCHESTRATOR_LONGEST_DECISION": "PT2M"}
     [
         ("lock_and_version", {"history_broken", "undone_though_completed", "undone_after_pivot"}),
         ("lock", set()),
+        ("version", set()),
         ("", set()),
     ],
 )

@@ -7,6 +7,8 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
+from tests.support.waiting import LONG_ENOUGH_S
+
 
 @dataclass(frozen=True, slots=True)
 class Post:
@@ -27,7 +29,7 @@ class AlertReceiver:
     connections: int = 0
 
     async def next_post(self) -> Post:
-        return await asyncio.wait_for(self.posts.get(), 20)
+        return await asyncio.wait_for(self.posts.get(), LONG_ENOUGH_S)
 
     async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self.connections += 1
