@@ -14,7 +14,7 @@ from surefoot.database.embedded import EmbeddedPostgres
 from tests.blackbox.idempotency.asking import Ask, ask
 from tests.blackbox.idempotency.serving import served
 from tests.conftest import _database
-from tests.support.idempotency.crash_harness import QUICK, Ground, ServerProcess, laid
+from tests.support.idempotency.crash_harness import PATIENT, QUICK, Ground, ServerProcess, laid
 from tests.support.relay.processes import as_environment
 
 pytestmark = [pytest.mark.slow, pytest.mark.promise("P8")]
@@ -86,12 +86,14 @@ async def test_a_process_is_killed_and_no_client_tries_again_until_the_completer
 
 
 async def test_a_process_is_killed_while_the_provider_does_not_answer(ground: Ground) -> None:
-    asked = ask("/charges", provider_ms=1_000)
-    dying, other = await ground.start_beside({})
-    sending = asyncio.create_task(ground.send(dying, asked))
-    await ground.called(asked)
-    dying.handle.signal(signal.SIGKILL)
-    assert await sending is None
+    asked = ask("/charges", gate="provider")
+    dying, other = await ground.start_beside(PATIENT)
+    async with ground.closed("provider"):
+        sending = asyncio.create_task(ground.send(dying, asked))
+        await ground.called(asked)
+        dying.handle.signal(signal.SIGKILL)
+        assert await sending is None
+    await ground.lease_runs_out()
     await all_is_well(ground, other, asked)
 
 
@@ -104,12 +106,13 @@ async def test_a_process_is_killed_when_the_answer_of_a_local_route_is_stored(gr
 
 
 async def test_a_process_is_killed_within_the_work_of_a_local_route(ground: Ground) -> None:
-    asked = ask("/entries", work_ms=1_000)
+    asked = ask("/entries", gate="handler")
     dying, other = await ground.start_beside({})
-    sending = asyncio.create_task(ground.send(dying, asked))
-    await ground.called(asked)
-    dying.handle.signal(signal.SIGKILL)
-    assert await sending is None
+    async with ground.closed("handler"):
+        sending = asyncio.create_task(ground.send(dying, asked))
+        await ground.called(asked)
+        dying.handle.signal(signal.SIGKILL)
+        assert await sending is None
     await all_is_well(ground, other, asked)
 
 
@@ -139,12 +142,14 @@ async def test_a_process_is_frozen_past_its_lease_and_woken(point: str, ground: 
 
 
 async def test_a_process_is_frozen_while_the_provider_does_not_answer(ground: Ground) -> None:
-    asked = ask("/charges", provider_ms=700)
-    frozen, other = await ground.start_beside({})
-    sending = asyncio.create_task(ground.send(frozen, asked))
-    await ground.called(asked)
-    frozen.handle.signal(signal.SIGSTOP)
-    await frozen.handle.stopped()
+    asked = ask("/charges", gate="provider")
+    frozen, other = await ground.start_beside(PATIENT)
+    async with ground.closed("provider"):
+        sending = asyncio.create_task(ground.send(frozen, asked))
+        await ground.called(asked)
+        frozen.handle.signal(signal.SIGSTOP)
+        await frozen.handle.stopped()
+    await ground.lease_runs_out()
     await all_is_well(ground, other, asked)
     frozen.handle.signal(signal.SIGCONT)
     await sending
@@ -165,12 +170,13 @@ async def test_a_process_is_frozen_when_the_answer_of_a_local_route_is_stored(gr
 async def test_a_process_is_frozen_within_its_transaction_and_others_get_the_key_when_the_server_ends_it(
     ground: Ground,
 ) -> None:
-    asked = ask("/entries", work_ms=300)
+    asked = ask("/entries", gate="handler")
     frozen, other = await ground.start_beside({})
-    sending = asyncio.create_task(ground.send(frozen, asked))
-    await ground.called(asked)
-    frozen.handle.signal(signal.SIGSTOP)
-    await frozen.handle.stopped()
+    async with ground.closed("handler"):
+        sending = asyncio.create_task(ground.send(frozen, asked))
+        await ground.called(asked)
+        frozen.handle.signal(signal.SIGSTOP)
+        await frozen.handle.stopped()
     await all_is_well(ground, other, asked)
     frozen.handle.signal(signal.SIGCONT)
     await sending

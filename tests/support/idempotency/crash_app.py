@@ -49,10 +49,6 @@ SELECT number FROM found UNION ALL SELECT number FROM charged
 class Order(BaseModel):
     mark: str
     amount: int
-    work_ms: int = 0
-    """An entry is written so long before its handler ends."""
-    provider_ms: int = 0
-    """The provider charges, and answers so long after."""
     at_once: bool = False
     """The provider is called without a phase before it."""
     gate: str = ""
@@ -86,7 +82,6 @@ class Provider:
                 await connection.execute("SELECT pg_advisory_xact_lock(hashtext($1))", seen_as)
                 number = await connection.fetchval(CHARGE, order.mark, seen_as)
         await self.hears(order)
-        await asyncio.sleep(order.provider_ms / 1000)
         await self.passes(order, "provider")
         return Charged(number)
 
@@ -119,7 +114,7 @@ def make_app(store: Store, provider: Provider) -> FastAPI:
     async def entry(order: Order, request: Idempotent) -> dict[str, Any]:
         await finish(request.tx, order.mark)
         await provider.hears(order)
-        await asyncio.sleep(order.work_ms / 1000)
+        await provider.passes(order, "handler")
         return {"unminted": uuid.uuid4().hex}
 
     return app
