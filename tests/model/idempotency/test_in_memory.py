@@ -119,6 +119,15 @@ def without_the_lease(change: pytest.MonkeyPatch) -> None:
     change.setattr(memory_store, "decide", decide)
 
 
+def without_the_limit_of_attempts(change: pytest.MonkeyPatch) -> None:
+    real = deciding.decide
+
+    def decide(*given: Any, most_attempts: int | None = None) -> Any:
+        return real(*given)
+
+    change.setattr(memory_store, "decide", decide)
+
+
 def without_the_stored_answer(change: pytest.MonkeyPatch) -> None:
     real = MemoryStore.complete
 
@@ -165,6 +174,7 @@ def without_the_completer(change: pytest.MonkeyPatch) -> None:
         without_the_providers_key,
         without_what_was_minted,
         without_the_lease,
+        without_the_limit_of_attempts,
         without_the_stored_answer,
         without_phases,
         without_care_for_what_is_open,

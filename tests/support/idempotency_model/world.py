@@ -10,12 +10,23 @@ from collections.abc import Awaitable, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from itertools import count
-from typing import Any, Literal, Protocol
+from typing import Any, Literal, Protocol, assert_never
 
 from surefoot.idempotency.errors import FenceLost
 from surefoot.idempotency.route import Route
 from surefoot.idempotency.store import FirstPhase
-from surefoot.idempotency.values import Answer, Answered, Asked, Claim, Found, Gone, InFlight, Mismatch, StoredRequest
+from surefoot.idempotency.values import (
+    Answer,
+    Answered,
+    Asked,
+    Claim,
+    Found,
+    Gone,
+    InFlight,
+    Mismatch,
+    StoredRequest,
+    Unknown,
+)
 from tests.support.idempotency_model.promises import Provider, Seen
 from tests.support.idempotency_model.reference import (
     Began,
@@ -108,6 +119,7 @@ class World:
             assert hasattr(found, "claim"), f"expected {expected}, got {found}"
             self._started(found, resumes=expected == "resume")
         else:
+            assert not hasattr(found, "claim"), f"expected {expected}, and it was claimed"
             assert _named(found) == expected, f"expected {expected}, got {found}"
             if isinstance(found, Answered):
                 assert self.reference.settled is not None
@@ -334,5 +346,7 @@ def _named(found: Found) -> Verdict:
             return "mismatch"
         case Gone():
             return "gone"
-        case _:
+        case Unknown():
             return "unknown"
+        case _:
+            assert_never(found)
