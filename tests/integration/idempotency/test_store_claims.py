@@ -106,6 +106,25 @@ async def test_a_key_that_is_new_again_and_is_reaped_meanwhile_is_still_claimed(
     assert await found(store, asked()) == Answered(DECLINED)
 
 
+@pytest.mark.parametrize("effect", EFFECTS)
+async def test_an_answer_that_comes_late_is_given_again_for_as_long_as_any_other(
+    store: Store, connection: asyncpg.Connection, effect: Effect
+) -> None:
+    wanted = asked(effect=effect)
+    if effect == "local":
+        async with await begun(store, wanted) as begins:
+            await begins.finish(DECLINED, "FAILED_RETRY")
+    else:
+        await kept(store, wanted)
+    await age(connection, wanted, timedelta(hours=30))
+    await answered(store, wanted)
+    assert await found(store, wanted) == Answered(CREATED)
+    row = await row_of(connection, wanted)
+    assert row is not None
+    for until, hours in (("replay_until", 24), ("gone_until", 48)):
+        assert abs(row[until] - row["answered_at"] - timedelta(hours=hours)) < timedelta(minutes=1), until
+
+
 async def test_a_request_is_encrypted_until_it_is_answered_and_needs_a_secret(
     database_url: str, store: Store, connection: asyncpg.Connection
 ) -> None:
@@ -143,6 +162,23 @@ async def test_a_lease_is_taken_over_after_its_grace_and_the_longest_overdue_fir
     assert await store.overdue(2, GRACE) == [others[1].asked.key_hash, others[0].asked.key_hash]
 
 
+async def test_what_is_answered_or_local_is_never_overdue_and_a_failure_is_when_its_rest_is_over(
+    store: Store, connection: asyncpg.Connection
+) -> None:
+    await answered(store, asked("local"))
+    await answered(store, asked("outside", "outside"))
+    async with await begun(store, asked("failed")) as begins:
+        await begins.finish(DECLINED, "FAILED_RETRY")
+    resting = await kept(store, asked("resting", "outside"))
+    await store.fail(resting, error="no", unknown=True, retry_in=timedelta(hours=2))
+    for key in ("local", "outside", "failed", "resting"):
+        await age(connection, asked(key), timedelta(hours=1))
+    assert await store.overdue(10, GRACE) == []
+    assert await store.take_over(resting.asked.key_hash, GRACE) is None
+    await age(connection, resting.asked, timedelta(hours=1))
+    assert await store.overdue(10, GRACE) == [resting.asked.key_hash]
+
+
 async def test_what_is_in_use_is_not_taken_over(store: Store, connection: asyncpg.Connection) -> None:
     claim = await kept(store)
     await store.fail(claim, error="no", unknown=True, retry_in=timedelta(0))
@@ -153,7 +189,9 @@ async def test_what_is_in_use_is_not_taken_over(store: Store, connection: asyncp
         assert await store.take_over(claim.asked.key_hash) is None
     taken = await store.take_over(claim.asked.key_hash)
     assert taken is not None
-    assert (taken[0].fence, taken[1]) == (2, REQUEST)
+    assert (taken[0].fence, taken[0].attempt, taken[1]) == (2, 2, REQUEST)
+    assert (taken[0].asked, taken[0].created_at) == (claim.asked, claim.created_at)
+    assert (taken[0].minted, taken[0].provider_key) == (claim.minted, claim.provider_key)
 
 
 async def test_of_many_who_take_over_one_does(database_url: str, store: Store, connection: asyncpg.Connection) -> None:
