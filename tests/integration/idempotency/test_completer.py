@@ -218,12 +218,19 @@ async def test_a_handler_that_hangs_does_not_hold_the_completer_for_ever(
 async def test_housekeeping_tells_of_what_is_stuck_and_of_calls_without_an_answer(
     store: Store, connection: asyncpg.Connection
 ) -> None:
-    claim, heard = await kept(store), Heard()
+    heard = Heard()
     housekeeping = Housekeeping(store, SETTINGS, alerts=heard)
-    assert (await housekeeping.watch()).stuck == 0
+    minute_old = "UPDATE surefoot.pending_calls SET created_at = now() - interval '1 minute'"
+    left = await kept(store, asked("left to its client", "outside"))
+    await store.fail(left, error="no", unknown=True, retry_in=None)
+    await connection.execute(minute_old)
+    assert (await housekeeping.watch()).oldest_pending_s == 0
     assert heard.codes == []
-    await connection.execute("UPDATE surefoot.pending_calls SET created_at = now() - interval '1 minute'")
-    await age(connection, claim.asked, timedelta(minutes=2, seconds=30))
+    claim = await kept(store)
+    await age(connection, claim.asked, timedelta(minutes=1))
+    assert (await store.standing()).stuck == 0, "its lease ran out half a minute ago"
+    await connection.execute(minute_old)
+    await age(connection, claim.asked, timedelta(minutes=1, seconds=30))
     standing = await housekeeping.watch()
     assert standing.stuck == 1
     assert standing.oldest_pending_s == pytest.approx(60, abs=30)

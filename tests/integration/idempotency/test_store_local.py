@@ -66,6 +66,16 @@ async def test_undone_work_leaves_its_answer(store: Store, connection: asyncpg.C
     assert await history_of(connection, asked()) == ["claimed", "stored"]
 
 
+async def test_a_failure_that_may_be_tried_again_keeps_no_answer(store: Store, connection: asyncpg.Connection) -> None:
+    async with await begun(store, asked()) as begins:
+        await begins.finish(Answer(503, (("x-why", "busy"),), b"busy"), "FAILED_RETRY")
+    row = await row_of(connection, asked())
+    assert row is not None
+    assert (row["state"], row["status"], row["headers"], row["body"]) == ("FAILED_RETRY", None, None, None)
+    assert row["error"] == "The handler answered 503."
+    assert await history_of(connection, asked()) == ["claimed", "failed"]
+
+
 async def test_what_was_published_or_added_to_the_session_leaves_with_the_work(
     store: Store, connection: asyncpg.Connection
 ) -> None:

@@ -72,6 +72,11 @@ async def test_what_is_in_flight_or_in_doubt_or_pending_is_never_deleted(
         await age(connection, claim.asked, A_YEAR)
     assert await store.expire(10) == 0
     assert await store.reap(10) == 0
+    assert await connection.fetchval("SELECT count(*) FROM surefoot.pending_calls WHERE closed_at IS NULL") == 3
+    await connection.execute(
+        "UPDATE surefoot.pending_calls SET closed_at = now() WHERE key_hash = $1", in_doubt.asked.key_hash
+    )
+    assert await store.reap(10) == 0, "the doubt keeps it by itself"
 
 
 async def test_a_failure_with_nothing_pending_is(store: Store, connection: asyncpg.Connection) -> None:
