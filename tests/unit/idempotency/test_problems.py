@@ -28,6 +28,8 @@ def test_a_problem_says_what_is_wrong_and_where_more_is_written() -> None:
     }
 
 
+RESTS = {"outcome-unknown": "5", "store-unavailable": "2"}
+"""What `Retry-After` says with these; with the others there is none."""
 PROBLEMS_SAID: list[tuple[Answer, int, str, dict[str, Any]]] = [
     (PROBLEMS.malformed("no"), 400, "key-malformed", {"detail": "no"}),
     (PROBLEMS.found(Mismatch(AT)), 422, "key-reused", {"first_at": "2026-01-02T03:04:05+00:00"}),
@@ -45,6 +47,8 @@ def test_each_problem_has_its_status_and_members() -> None:
         body = json.loads(answer.body)
         assert (answer.status, body["status"], body["type"]) == (status, status, f"/problems/idempotency/{name}")
         assert members.items() <= body.items(), name
+        headers = dict(answer.headers)
+        assert (headers["cache-control"], headers.get("retry-after")) == ("no-store", RESTS.get(name)), name
     assert "resource" not in json.loads(PROBLEMS.outcome_unknown(None, 1).body)
     assert Problems(IdempotencySettings(mismatch_status=409)).reused(AT).status == 409
 
