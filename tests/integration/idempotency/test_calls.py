@@ -4,6 +4,7 @@ An outcome that is not known is answered as such (504) until a later attempt, un
 """
 
 import asyncio
+from contextlib import suppress
 from typing import Any
 
 import asyncpg
@@ -26,7 +27,7 @@ from tests.support.idempotency.apps import (
     paying,
     until_it_hangs,
 )
-from tests.support.idempotency.http_harness import REPLAYED, new_key, served
+from tests.support.idempotency.http_harness import REPLAYED, metric, new_key, served
 from tests.support.waiting import eventually
 
 pytestmark = pytest.mark.slow
@@ -176,6 +177,25 @@ async def test_after_an_unknown_outcome_no_other_provider_is_called(store: Store
     assert other.calls == []
 
 
+async def test_a_handler_that_goes_on_although_it_lost_its_claim_calls_no_provider(
+    store: Store, connection: asyncpg.Connection
+) -> None:
+    app, bank = app_around(store), Bank()
+
+    @app.post("/")
+    @idempotent(effect="outside")
+    async def pay(once: Idempotent) -> str:
+        await once.phase("written", write_down, "created")
+        await connection.execute("UPDATE surefoot.idempotency_keys SET fence = fence + 1")  # as who takes over does
+        with suppress(Exception):
+            await once.phase("written again", write_down, "created")
+        return await once.call("charge", bank.charge)
+
+    (answer,) = await answers(app, 1)
+    assert (answer.status_code, answer.json()["type"]) == (409, "/problems/idempotency/in-flight")
+    assert bank.calls == []
+
+
 async def test_a_call_is_made_again_unless_its_answer_was_committed(store: Store) -> None:
     """One that is not JSON cannot be kept, and is asked for again under the same key."""
     app, calls = app_around(store), []
@@ -237,7 +257,9 @@ async def test_tried_too_often_it_is_left_to_people_and_goes_on_slowly(
     async def pay(once: Idempotent) -> str:
         return await once.call("charge", bank.charge)
 
+    told = metric("exhausted_total", route="POST /")
     assert [answer.status_code for answer in await answers(app, 3)] == [504, 504, 504]
+    assert metric("exhausted_total", route="POST /") - told == 1, "people are told once"
     row = await connection.fetchrow(
         "SELECT attempts, outcome_unknown, (due_at - now()) / $1 AS rests FROM surefoot.idempotency_keys",
         SETTINGS.retry_longest.total_seconds(),
