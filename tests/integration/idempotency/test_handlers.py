@@ -138,8 +138,9 @@ async def test_a_phase_that_the_handler_cuts_short_leaves_nothing_for_the_next_o
     assert await effects(connection) == 1
 
 
+@pytest.mark.parametrize("is_first", [True, False])
 async def test_a_phase_that_is_still_under_way_when_the_handler_answers_is_not_half_committed(
-    store: Store, connection: asyncpg.Connection
+    store: Store, connection: asyncpg.Connection, is_first: bool
 ) -> None:
     app = app_around(store)
     goes_on, written = asyncio.Event(), asyncio.Event()
@@ -154,6 +155,8 @@ async def test_a_phase_that_is_still_under_way_when_the_handler_answers_is_not_h
     @app.post("/")
     @idempotent(effect="outside")
     async def work(once: Idempotent) -> str:
+        if not is_first:
+            await once.phase("begun", nothing)
         phases.append(asyncio.create_task(once.phase("written", write)))
         if once.attempt == 1 and len(phases) == 1:
             await written.wait()
@@ -252,6 +255,23 @@ async def test_misuse_says_so(store: Store) -> None:
             answer = await client.post(f"/{number}", headers={"Idempotency-Key": new_key()})
             assert answer.status_code == 500
     assert [sentence for (_, _, sentence), told in zip(MISUSES, said, strict=True) if sentence not in told] == []
+
+
+async def test_a_resumed_request_mints_nothing_that_its_first_attempt_did_not(store: Store) -> None:
+    app = app_around(store)
+
+    @app.post("/")
+    @idempotent(effect="outside")
+    async def create(once: Idempotent) -> str:
+        once.mint(id=new_key)
+        if once.attempt == 2:
+            once.mint(more=new_key)
+        await once.phase("a", nothing)
+        if once.attempt == 1:
+            raise HTTPException(503, "not now")
+        return "done"
+
+    assert [answer.status_code for answer in await answers(app, 3)] == [503, 500, 200]
 
 
 async def test_an_idempotent_handler_that_calls_another_is_told_not_to_and_leaves_nothing_open(

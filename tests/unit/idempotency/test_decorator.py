@@ -3,13 +3,14 @@
 import inspect
 from collections.abc import AsyncIterator
 from datetime import timedelta
-from typing import Any, get_type_hints
+from typing import Any, cast, get_type_hints
 
 import pytest
 from starlette.responses import Response, StreamingResponse
+from starlette.types import Receive, Scope, Send
 
 from surefoot.errors import ConfigurationError
-from surefoot.idempotency import Idempotency, Idempotent, idempotent
+from surefoot.idempotency import Idempotency, Idempotent, Store, idempotent
 from surefoot.idempotency.middleware import _without_credentials
 
 
@@ -95,3 +96,21 @@ def test_credentials_are_not_kept_with_a_request() -> None:
     with pytest.raises(ConfigurationError, match="authorization cannot be kept with a request"):
         _without_credentials(["X-Version", "Authorization"])
     assert "keep_headers" in inspect.signature(Idempotency).parameters
+
+
+@pytest.mark.parametrize("has_key", [True, False])
+async def test_an_app_is_offered_no_way_of_answering_that_passes_the_layer_by(has_key: bool) -> None:
+    """A server that sends files by itself would send what is not stored."""
+    offered: list[set[str]] = []
+
+    async def app(scope: Scope, receive: Receive, send: Send) -> None:
+        offered.append(set(scope["extensions"]))
+
+    async def unused(*_: Any) -> Any:
+        raise AssertionError("nothing is read or sent here")
+
+    extensions: dict[str, Any] = {"http.response.pathsend": {}, "http.response.debug": {}}
+    headers = [(b"idempotency-key", b"8e03978e-40d5-43dd-bc93-6894a57f9324")] if has_key else []
+    scope = {"type": "http", "method": "POST", "path": "/", "headers": headers, "extensions": extensions}
+    await Idempotency(app, store=cast(Store, None), tenant=lambda _: "one")(scope, unused, unused)
+    assert offered == [{"http.response.debug"} if has_key else set(extensions)]
