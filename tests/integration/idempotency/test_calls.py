@@ -295,7 +295,7 @@ async def test_a_refusal_does_not_answer_for_a_call_that_was_answered_and_went_n
 async def test_a_refusal_behind_the_first_call_does_not_answer_for_the_second(
     store: Store, is_phase_between: bool
 ) -> None:
-    """The phase is of the second attempt, which had made the first call again and not the second."""
+    """The phases are of later attempts, which had made the first call again and not the second."""
     app, bank, other = app_around(store), Bank(), Bank([breaks])
 
     @app.post("/")
@@ -305,6 +305,8 @@ async def test_a_refusal_behind_the_first_call_does_not_answer_for_the_second(
         if once.attempt == 2 and is_phase_between:
             await once.phase("looked", write_down, "")
             raise RuntimeError("not now")
+        if once.attempt == 3 and is_phase_between:
+            await once.phase("looked again", write_down, "")
         if once.attempt in (2, 3):
             raise HTTPException(409, "not any more")
         return await once.call("capture", other.charge)
