@@ -59,7 +59,7 @@ async def test_a_consumer_that_is_away_for_a_while_loses_nothing_and_does_nothin
     await dlq.has_answers(job_id, LETTERS // 4, within_s=PATIENCE_S)
     consumer.signal(signal.SIGKILL)
     assert await consumer.ended() == -signal.SIGKILL
-    await eventually(lambda: sent_again(dlq, job_id), what="what nobody answers is sent again")
+    await eventually(lambda: sent_again(dlq, job_id), what="a control record without an answer is sent again")
     await dlq.kill(service)
     await dlq.serve(resend_after="PT0.5S")
     await eventually(lambda: sent_again(dlq, job_id, 3), what="and again, by the next service")

@@ -25,6 +25,8 @@ from tests.support.consumer.stock_commands import release, reserve
 from tests.support.event_types import ThingHappened
 from tests.support.shop_types import ReleaseStock, ReserveStock, StockReleased, StockReserved, commands_on, replies
 
+pytestmark = pytest.mark.promise("P2")
+
 
 async def test_a_call_that_a_killed_process_began_is_made_again_under_the_same_key_and_finished_once(
     database_url: str, connection: asyncpg.Connection, log: PostgresLog, tmp_path: Path

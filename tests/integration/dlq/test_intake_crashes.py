@@ -16,7 +16,7 @@ from tests.support.processes import end
 from tests.support.relay.processes import RelayProcess, start_process
 from tests.support.waiting import eventually
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.promise("P5", "P7")]
 
 STEPS = {
     "written, not committed": "written",

@@ -9,7 +9,7 @@ from tests.support.consumer.processes import start_consumer
 from tests.support.services.payment_harness import capture, key_of, payment_ground, reverse
 from tests.support.waiting import eventually
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.promise("P2")]
 
 
 async def test_a_charge_that_wakes_after_its_undo_takes_nothing(database_url: str, tmp_path: Path) -> None:

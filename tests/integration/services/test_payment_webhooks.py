@@ -26,6 +26,8 @@ from tests.support.services.webhook_harness import (
     webhook_ground,
 )
 
+pytestmark = pytest.mark.promise("P2")
+
 CAPTURED = News("CAPTURED", "txn-1")
 TRIGGER = """
     CREATE FUNCTION payments.fail() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN RAISE 'not today'; END $$;

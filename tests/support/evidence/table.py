@@ -125,11 +125,13 @@ def _concerned(proofs: Proofs, name: str) -> str:
 
 
 def _cell(proofs: Proofs, wanted: Callable[[Proof], bool]) -> str:
-    """One test for which it holds, and the target that runs it: `make test` before `make test-deep`."""
+    """One test for which it holds, and the target that runs it: `make test` before `make test-deep`, and a test that
+    kills or freezes a process before one that does not."""
     for target in TARGETS:
-        names = sorted({proof.function for proof in proofs.get(target, ()) if wanted(proof)})
-        if names:
-            return f"`{names[0]}` ({target})"
+        found = [proof for proof in proofs.get(target, ()) if wanted(proof)]
+        if found:
+            best = min(found, key=lambda proof: (not (proof.killed or proof.frozen), proof.function))
+            return f"`{best.function}` ({target})"
     return NONE
 
 
