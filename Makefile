@@ -9,13 +9,14 @@ WORKERS ?= 4
 ARGS ?=
 # `exec`, so that no shell stands between: a run ends when `make`, its parent, is killed.
 PYTEST = exec $(BIN)/python -m pytest -n $(WORKERS) --dist worksteal $(ARGS)
-test test-fast test-deep drills soak: export SUREFOOT_TEST_WATCH_PARENT = 1
+ALONE = $(PYTEST) --target alone -n 0
+test test-fast test-deep test-alone drills soak: export SUREFOOT_TEST_WATCH_PARENT = 1
 soak: export SUREFOOT_SOAK = 1
 # Tests and demo start hundreds of processes, which would compile our own code anew each time.
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo up test test-fast test-deep drills evidence lint format bench bench-relay bench-consume bench-poison bench-saga bench-dlq bench-idempotency bench-startup bench-quick soak kafka clean
+.PHONY: help install demo up test test-fast test-deep test-alone drills evidence lint format bench bench-relay bench-consume bench-poison bench-saga bench-dlq bench-idempotency bench-startup bench-quick soak kafka clean
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  \033[1m%-17s\033[0m %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -44,7 +45,10 @@ test-fast: $(READY) ## The tests that need no broker and little time (under a mi
 
 test-deep: $(READY) ## What `make test` leaves out: removed protections, the other log, proofs, crowds
 	$(PYTEST) --target deep
-	$(PYTEST) --target alone -n 0
+	$(if $(ARGS),,$(ALONE))
+
+test-alone: $(READY) ## Tests that others would disturb; `make test-deep` ends with them
+	$(ALONE)
 
 drills: $(READY) ## Long matrices (up to 90 minutes); writes bench/results/drills.json
 	$(PYTEST) --target drills --timeout 3600

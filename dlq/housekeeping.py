@@ -70,14 +70,13 @@ class Housekeeping:
         return removed
 
     async def _round(self) -> None:
-        milliseconds = int(self._settings.transaction_timeout.total_seconds() * 1000)
         connection = await connect(
             self._url,
             name="surefoot dlq housekeeping",
             command_timeout=STATEMENT_TIMEOUT,
             lock_timeout=LOCK_TIMEOUT,
             # Not the time of a whole transaction: one that removes old letters may work for longer.
-            settings={"idle_in_transaction_session_timeout": f"{milliseconds}ms"},
+            idle_transaction_timeout=self._settings.transaction_timeout,
         )
         try:
             await self.once(connection)

@@ -33,8 +33,10 @@ class DlqSettings(BaseSettings):
     )
     transaction_timeout: timedelta = Field(
         timedelta(seconds=10),
-        ge=timedelta(seconds=1),
-        description="A service that freezes within a transaction keeps its rows from others for so long.",
+        ge=timedelta(seconds=2),
+        le=timedelta(hours=1),
+        description="A service that freezes within a transaction keeps its rows from others for so long. "
+        "On PostgreSQL 17 and newer, a batch of letters must be taken in within it.",
     )
     approval_window: timedelta = Field(timedelta(minutes=30), description="How long a discard may wait for approval.")
     most_items: int = Field(10_000, ge=1, le=100_000, description="Events in one job or discard, at most.")

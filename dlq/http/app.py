@@ -41,7 +41,7 @@ def api(url: str, schema: str, settings: DlqSettings, access: Access, catalogue:
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
         pool = app.state.pool = await create_pool(
-            url, name="surefoot dlq api", size=CONNECTIONS, transaction_timeout=settings.transaction_timeout
+            url, name="surefoot dlq api", size=CONNECTIONS, idle_transaction_timeout=settings.transaction_timeout
         )
         app.state.refusals = Refusals(pool, schema, FewAMinute(access.settings.refusals_recorded_per_minute))
         try:

@@ -104,6 +104,7 @@ async def connect(
     name: str,
     lock_timeout: timedelta | None = None,
     transaction_timeout: timedelta | None = None,
+    idle_transaction_timeout: timedelta | None = None,
     command_timeout: timedelta | None = None,
     settings: dict[str, str] | None = None,
 ) -> Connection:
@@ -114,12 +115,12 @@ async def connect(
 
     The two timeouts keep a frozen process from holding its locks against whoever takes over from it: a transaction that
     is left alone for `transaction_timeout` is ended by the server. Before PostgreSQL 17 the server does not notice one
-    whose client froze in the middle of a message (while a statement is being prepared, or rows are being copied)."""
-    server_settings = {"application_name": name[:63], **(settings or {})}
+    whose client froze in the middle of a message (while a statement is being prepared, or rows are being copied).
+    `idle_transaction_timeout` alone leaves a transaction that works all the time it needs."""
+    idle_limit = _idle_limit(idle_transaction_timeout or transaction_timeout)
+    server_settings = {"application_name": name[:63], **(settings or {}), **idle_limit}
     if lock_timeout is not None:
         server_settings["lock_timeout"] = _milliseconds(lock_timeout)
-    if transaction_timeout is not None:
-        server_settings["idle_in_transaction_session_timeout"] = _milliseconds(transaction_timeout)
     try:
         connection = await asyncpg.connect(
             plain_url(url),
@@ -134,11 +135,16 @@ async def connect(
     return cast(Connection, connection)
 
 
-async def create_pool(url: str, *, name: str, size: int, transaction_timeout: timedelta | None = None) -> Pool:
-    """`transaction_timeout`: the server ends a transaction that is left alone for so long (see `connect`)."""
-    server_settings = {"application_name": name[:63]}
-    if transaction_timeout is not None:
-        server_settings["idle_in_transaction_session_timeout"] = _milliseconds(transaction_timeout)
+def _idle_limit(limit: timedelta | None) -> dict[str, str]:
+    return {} if limit is None else {"idle_in_transaction_session_timeout": _milliseconds(limit)}
+
+
+async def create_pool(url: str, *, name: str, size: int, idle_transaction_timeout: timedelta | None = None) -> Pool:
+    """A pool of connections.
+
+    `idle_transaction_timeout`: the server ends a transaction that is left alone for so long. Unlike the
+    `transaction_timeout` of `connect`, it does not limit a transaction that works."""
+    server_settings = {"application_name": name[:63], **_idle_limit(idle_transaction_timeout)}
     try:
         pool = await asyncpg.create_pool(
             plain_url(url),

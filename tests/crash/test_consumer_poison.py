@@ -15,7 +15,7 @@ from tests.support.consumer.crash_harness import FAULTY, Ground
 from tests.support.waiting import eventually
 
 pytest_plugins = ["tests.support.consumer.crash_fixtures"]
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(600), pytest.mark.promise("P3", "P6")]
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
 
 EVENTS = 4500 if os.environ.get("SUREFOOT_SOAK") else 1800
 OTHER_KEYS = 999
@@ -25,6 +25,7 @@ ENDLESS = {ATTEMPTS: "1000", REST_S: "0.1"}
 
 
 @pytest.mark.crowd
+@pytest.mark.promise("P3", "P6a")
 async def test_poison_delays_its_own_key_only_and_a_replay_keeps_that_keys_order(postgres_ground: Ground) -> None:
     ground = postgres_ground
     patient = await ground.start(**FAULTY, **ENDLESS)
@@ -52,6 +53,24 @@ async def test_poison_delays_its_own_key_only_and_a_replay_keeps_that_keys_order
     await ground.finished()
     assert await ground.parked() == {}
     assert await ground.effects_of("poisoned") == [ground.numbers[event.id] for event in (poison, *waiting)]
+    assert await ground.findings() == []
+
+
+@pytest.mark.promise("P6a")
+async def test_other_keys_go_on_while_one_is_poisoned_on_kafka(kafka_ground: Ground) -> None:
+    ground = kafka_ground
+    await ground.start(**FAULTY, **ENDLESS)
+    await ground.fail("poisoned", 0)
+    poisoned = [ground.event("poisoned", number) for number in range(3)]
+    others = [ground.event(f"key-{number % 20}", number) for number in range(3, 103)]
+    await ground.publish([*poisoned, *others])
+    await ground.have_had_effects([event.id for event in others])
+
+    async def all_wait() -> bool:
+        return await ground.parked() == {"DUE": 1, "WAITING": 2}
+
+    await eventually(all_wait, what="the poisoned event is tried again, and those behind it wait")
+    assert await ground.effects_of("poisoned") == []
     assert await ground.findings() == []
 
 

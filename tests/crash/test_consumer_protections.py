@@ -12,7 +12,7 @@ from tests.support.consumer.processes import ConsumerProcess
 from tests.support.waiting import eventually
 
 pytest_plugins = ["tests.support.consumer.crash_fixtures"]
-pytestmark = [pytest.mark.slow, pytest.mark.promise("P2", "P3", "P5")]
+pytestmark = pytest.mark.slow
 
 PATIENT = {"lock_timeout": "PT1M", "handover": "PT10S", "handler_timeout": "PT2M"}
 """For a woken member: it is not to give up while the test lets the other one go on."""

@@ -20,7 +20,7 @@ pytestmark = [pytest.mark.slow, pytest.mark.timeout(600), pytest.mark.promise("P
 LETTERS, KEYS = 24, 6
 FEW, MORE = 12, 6
 DISCARD = {**EVERYTHING, "reason": "they are of no use"}
-LETS_GO = {"transaction_timeout": "PT2S"}
+LETS_GO = {"transaction_timeout": "PT4S"}
 """For a service that freezes: the server ends its transaction after so long."""
 POINTS = [
     "dlq.job.frozen",

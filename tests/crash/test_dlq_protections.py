@@ -13,7 +13,7 @@ from tests.support.dlq.crash_harness import DlqGround
 from tests.support.waiting import eventually
 
 pytest_plugins = ["tests.support.dlq.crash_fixtures"]
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(600), pytest.mark.promise("P3", "P7")]
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
 
 
 @pytest.mark.parametrize(("weakened", "expected"), [("lanes", {"out_of_order"}), ("", set())])

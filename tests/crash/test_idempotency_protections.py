@@ -14,7 +14,7 @@ from tests.blackbox.idempotency.asking import ask
 from tests.support.idempotency.crash_harness import PATIENT, Ground, ServerProcess, laid
 from tests.support.waiting import eventually
 
-pytestmark = [pytest.mark.slow, pytest.mark.promise("P8")]
+pytestmark = pytest.mark.slow
 
 
 @pytest.fixture

@@ -62,7 +62,6 @@ ENVIRONMENT = {
 pytestmark = [
     pytest.mark.crowd,
     pytest.mark.timeout(4_200 if SOAK else 660),
-    pytest.mark.promise("P1", "P2", "P4", "P6", "P8"),
 ]
 
 
@@ -79,6 +78,7 @@ def own_postgres() -> Iterator[EmbeddedPostgres]:
         yield server
 
 
+@pytest.mark.promise("P2", "P4", "P6c", "P8")
 async def test_no_kill_and_no_outage_costs_a_cent_or_a_piece(
     own_postgres: EmbeddedPostgres, own_broker: LocalKafka, tmp_path: Path
 ) -> None:

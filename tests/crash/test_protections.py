@@ -25,7 +25,7 @@ from tests.support.relay import journal as ground
 from tests.support.relay.processes import as_seen, read_all, spec
 from tests.support.waiting import eventually
 
-pytestmark = [pytest.mark.kafka, pytest.mark.slow, pytest.mark.promise("P1", "P3")]
+pytestmark = [pytest.mark.kafka, pytest.mark.slow]
 
 
 class OpenTransaction:

@@ -15,7 +15,7 @@ from tests.support.relay import journal as ground
 from tests.support.relay.processes import RelayProcess, as_seen, read_all
 from tests.support.waiting import eventually
 
-pytestmark = [pytest.mark.kafka, pytest.mark.slow, pytest.mark.promise("P1", "P3")]
+pytestmark = [pytest.mark.kafka, pytest.mark.slow]
 
 STEPS = {
     "claimed": "relay.claimed",
@@ -28,7 +28,9 @@ STEPS = {
 
 async def write_some(connection: asyncpg.Connection, number: int) -> None:
     for round_ in range(number):
-        await ground.write(connection, *(f"key-{(round_ * 7 + n) % 13}" for n in range(5)))
+        keys = [f"key-{(round_ * 7 + n) % 13}" for n in range(5)]
+        await ground.write(connection, *keys)
+        await ground.roll_back(connection, keys)
 
 
 async def expect_all_well(connection: asyncpg.Connection, log: KafkaLog, topic: str) -> None:
@@ -38,6 +40,7 @@ async def expect_all_well(connection: asyncpg.Connection, log: KafkaLog, topic: 
 
 
 @pytest.mark.parametrize("step", STEPS)
+@pytest.mark.promise("P1", "P3")
 async def test_killed_at(
     step: str, start: StartRelay, connection: asyncpg.Connection, log: KafkaLog, topic: str
 ) -> None:
@@ -50,6 +53,7 @@ async def test_killed_at(
 
 
 @pytest.mark.parametrize("step", STEPS)
+@pytest.mark.promise("P1", "P3")
 async def test_frozen_past_its_lease_at(
     step: str, start: StartRelay, connection: asyncpg.Connection, log: KafkaLog, topic: str
 ) -> None:

@@ -22,7 +22,7 @@ from tests.support.relay import journal as ground
 from tests.support.relay.processes import RelayProcess, as_seen, read_all, spec, start_relay
 from tests.support.waiting import eventually
 
-pytestmark = [pytest.mark.kafka, pytest.mark.crowd, pytest.mark.promise("P1", "P6")]
+pytestmark = [pytest.mark.kafka, pytest.mark.crowd]
 
 OUTAGE_S = 20
 
@@ -91,6 +91,7 @@ async def expect_all_well(
 
 
 @pytest.mark.parametrize("how", ["stopped", "frozen"])
+@pytest.mark.promise("P1", "P6b")
 async def test_the_broker_is_away_for_twenty_seconds(
     how: str, own_postgres: EmbeddedPostgres, own_broker: LocalKafka, relays: list[RelayProcess], topic: str
 ) -> None:
@@ -116,6 +117,7 @@ async def _outage(connection: asyncpg.Connection) -> None:
         await asyncio.sleep(0.5)
 
 
+@pytest.mark.promise("P1", "P6b")
 async def test_postgres_is_restarted_under_load(
     own_postgres: EmbeddedPostgres, own_broker: LocalKafka, relays: list[RelayProcess], topic: str
 ) -> None:

@@ -12,7 +12,7 @@ from tests.support.relay import journal as ground
 from tests.support.relay.processes import as_seen, read_all, statuses
 from tests.support.waiting import eventually
 
-pytestmark = [pytest.mark.kafka, pytest.mark.slow, pytest.mark.promise("P6")]
+pytestmark = [pytest.mark.kafka, pytest.mark.slow]
 
 POISON = """
     UPDATE surefoot.outbox_events e SET {change}
@@ -22,6 +22,7 @@ POISON = """
 
 
 @pytest.mark.crowd
+@pytest.mark.promise("P6a")
 async def test_two_poison_records_among_ten_thousand(
     database_url: str, start: StartRelay, connection: asyncpg.Connection, log: KafkaLog, topic: str
 ) -> None:
@@ -59,6 +60,7 @@ async def test_two_poison_records_among_ten_thousand(
     assert split_key(seen) == []
 
 
+@pytest.mark.promise("P6a")
 async def test_the_good_ones_arrive_while_the_bad_ones_are_still_being_tried(
     database_url: str, start: StartRelay, connection: asyncpg.Connection, log: KafkaLog, topic: str
 ) -> None:

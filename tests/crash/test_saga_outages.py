@@ -20,7 +20,7 @@ from tests.support.saga import crash_harness as saga_ground
 from tests.support.saga.crash_harness import Ground
 
 pytest_plugins = ["tests.support.saga.crash_fixtures"]
-pytestmark = [pytest.mark.kafka, pytest.mark.crowd, pytest.mark.timeout(900), pytest.mark.promise("P4", "P6")]
+pytestmark = [pytest.mark.kafka, pytest.mark.crowd, pytest.mark.timeout(900)]
 
 AWAY_S = 120.0 if os.environ.get("SUREFOOT_SOAK") else 8.0
 SAGAS = 30
@@ -44,6 +44,7 @@ async def own_stage(own_broker: LocalKafka, database_url: str, tmp_path: Path) -
         yield ground
 
 
+@pytest.mark.promise("P6c")
 async def test_no_outage_gives_up_a_saga(own_stage: Ground, own_broker: LocalKafka) -> None:
     ground = own_stage
     first = await ground.start(timeout_s=TIMEOUT_S)
@@ -68,6 +69,7 @@ async def test_no_outage_gives_up_a_saga(own_stage: Ground, own_broker: LocalKaf
     await all_complete(ground, 3)
 
 
+@pytest.mark.promise("P6c")
 async def test_an_orchestrator_that_was_frozen_alone_gives_up_no_saga(postgres_stage: Ground) -> None:
     """It wakes up with every clock run out and every reply unread."""
     ground = postgres_stage

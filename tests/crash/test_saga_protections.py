@@ -13,7 +13,7 @@ from tests.support.saga.trips import Booked, Charged, TripRequested
 from tests.support.waiting import eventually
 
 pytest_plugins = ["tests.support.saga.crash_fixtures"]
-pytestmark = [pytest.mark.slow, pytest.mark.promise("P4")]
+pytestmark = pytest.mark.slow
 
 PATIENT = {"SUREFOOT_CONSUMER_LOCK_TIMEOUT": "PT1M", "SUREFOOT_CONSUMER_HANDLER_TIMEOUT": "PT2M"}
 """Whoever waits for a saga's lock is not to give up while the test lets the other one go on."""

@@ -16,7 +16,7 @@ from tests.support.saga.trips import TripRequested
 from tests.support.waiting import eventually
 
 pytest_plugins = ["tests.support.saga.crash_fixtures"]
-pytestmark = [pytest.mark.slow, pytest.mark.promise("P4", "P6")]
+pytestmark = pytest.mark.slow
 
 TIMEOUT_S = 0.4
 LOOKS = 3
@@ -29,8 +29,17 @@ PATIENT_UNDO = {UNDO_ATTEMPTS: "1000"}
 
 
 @pytest.mark.parametrize("weakened", ["published", ""])
+@pytest.mark.promise("P6c")
 async def test_a_command_that_no_relay_has_sent(weakened: str, postgres_stage: Ground) -> None:
-    ground = postgres_stage
+    await wait_for_the_relay(postgres_stage, weakened)
+
+
+@pytest.mark.promise("P6c")
+async def test_on_kafka_too_a_command_that_no_relay_has_sent(kafka_stage: Ground) -> None:
+    await wait_for_the_relay(kafka_stage, weakened="")
+
+
+async def wait_for_the_relay(ground: Ground, weakened: str) -> None:
     await ground.relay_goes()
     await ground.put_into_the_log(new_event(TripRequested(trip_id="t-1")))
     await start(ground, weakened)
@@ -40,6 +49,7 @@ async def test_a_command_that_no_relay_has_sent(weakened: str, postgres_stage: G
 
 
 @pytest.mark.parametrize("weakened", ["unread", ""])
+@pytest.mark.promise("P6c")
 async def test_a_command_that_its_service_has_not_read(weakened: str, postgres_stage: Ground) -> None:
     ground = postgres_stage
     await ground.service_goes()
@@ -51,6 +61,7 @@ async def test_a_command_that_its_service_has_not_read(weakened: str, postgres_s
 
 
 @pytest.mark.parametrize("weakened", ["relay_lags", ""])
+@pytest.mark.promise("P6c")
 async def test_a_reply_that_no_relay_has_sent(weakened: str, postgres_stage: Ground) -> None:
     ground = postgres_stage
     booking = ground.service.close("t-1", "book")
@@ -66,6 +77,7 @@ async def test_a_reply_that_no_relay_has_sent(weakened: str, postgres_stage: Gro
 
 
 @pytest.mark.parametrize("weakened", ["ends_in_turn", ""])
+@pytest.mark.promise("P6c")
 async def test_a_reply_that_is_given_while_the_orchestrator_listens(weakened: str, postgres_stage: Ground) -> None:
     """The clock has run out and the command is unread; then it is read and answered, and the answer is on its way."""
     ground = postgres_stage
@@ -83,6 +95,7 @@ async def test_a_reply_that_is_given_while_the_orchestrator_listens(weakened: st
 
 
 @pytest.mark.parametrize("weakened", ["replies_lag", ""])
+@pytest.mark.promise("P6c")
 async def test_a_reply_that_no_orchestrator_has_read(weakened: str, postgres_stage: Ground) -> None:
     """The one that owns the partitions is frozen with the reply in hand, another one looks after the timers."""
     ground = postgres_stage
@@ -97,6 +110,7 @@ async def test_a_reply_that_no_orchestrator_has_read(weakened: str, postgres_sta
 
 
 @pytest.mark.parametrize("weakened", ["parked", ""])
+@pytest.mark.promise("P6c")
 async def test_a_reply_that_lies_dead_in_front_of_the_orchestrator(weakened: str, postgres_stage: Ground) -> None:
     ground = postgres_stage
     ground.poison.write_text("t-1")

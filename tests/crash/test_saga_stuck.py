@@ -12,10 +12,11 @@ from tests.support.saga.crash_harness import Ground, OrchestratorProcess
 from tests.support.waiting import eventually
 
 pytest_plugins = ["tests.support.saga.crash_fixtures"]
-pytestmark = [pytest.mark.slow, pytest.mark.promise("P4")]
+pytestmark = pytest.mark.slow
 
 
 @pytest.mark.kafka
+@pytest.mark.promise("P4")
 async def test_an_undo_that_always_fails_is_stuck_and_a_retry_ends_it(kafka_stage: Ground) -> None:
     ground = kafka_stage
     ground.service.will("t-1", "charge", "silent")

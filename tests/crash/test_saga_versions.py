@@ -8,7 +8,7 @@ from tests.support.saga.crash_harness import NEW_STEPS, STEPS, Ground, Orchestra
 from tests.support.waiting import eventually
 
 pytest_plugins = ["tests.support.saga.crash_fixtures"]
-pytestmark = [pytest.mark.slow, pytest.mark.promise("P4")]
+pytestmark = pytest.mark.slow
 
 OLD = [f"old-{n}" for n in range(200)]
 NEW = [f"new-{n}" for n in range(10)]

@@ -8,16 +8,18 @@ import os
 import re
 import subprocess
 import sys
+from functools import partial
 from pathlib import Path
 
 import pytest
+
+from tests.support.corpus import check_each
 
 pytestmark = pytest.mark.drill
 OUTPUT = "SUREFOOT_DEMO_OUTPUT"
 
 
-@pytest.fixture(scope="module")
-def shown() -> str:
+def printed() -> str:
     """What all four acts have printed."""
     if file := os.environ.get(OUTPUT):
         return Path(file).read_text()
@@ -33,7 +35,18 @@ def shown() -> str:
     return done.stdout
 
 
-def test_the_demo_ends_by_itself_and_proves_that_nothing_was_lost(shown: str) -> None:
+def test_each_act_of_the_demo_shows_what_it_is_for() -> None:
+    shown = printed()
+    acts = (
+        shows_that_nothing_was_lost,
+        shows_an_event_that_fails_while_others_pass,
+        shows_how_a_bad_deploy_is_mended_and_accounts_for_every_event,
+        shows_a_charge_that_is_taken_once_however_often_it_is_sent,
+    )
+    check_each((act.__name__, partial(act, shown)) for act in acts)
+
+
+def shows_that_nothing_was_lost(shown: str) -> None:
     assert re.search(r"events committed +│ +3005 ", shown)
     assert re.search(r"distinct events in the log +│ +3005 ", shown)
     assert re.search(r"orders the warehouse set aside +│ +600 ", shown)
@@ -44,13 +57,13 @@ def test_the_demo_ends_by_itself_and_proves_that_nothing_was_lost(shown: str) ->
     assert "consumer-2 killed" in shown
 
 
-def test_the_demo_shows_an_event_that_fails_while_others_pass(shown: str) -> None:
+def shows_an_event_that_fails_while_others_pass(shown: str) -> None:
     assert "order-jammed failed (attempt 1 of 3); its key waits" in shown
     assert re.search(r"order-jammed is dead \(out_of_attempts\).* 1 event waits behind it; [1-9]\d* other", shown)
     assert re.search(r"dead letters +│ +1 ", shown)
 
 
-def test_the_demo_shows_how_a_bad_deploy_is_mended_and_accounts_for_every_event(shown: str) -> None:
+def shows_how_a_bad_deploy_is_mended_and_accounts_for_every_event(shown: str) -> None:
     act = shown.partition("Third act")[2].partition("Fourth act")[0]
     assert "102 events are dead after the deploy, 101 wait behind them" in act
     (group,) = re.findall(r"\n([0-9a-f]{16}) +102 +102 +demo-labels +order.placement_requested .* NoTariff: ", act)
@@ -74,7 +87,7 @@ def test_the_demo_shows_how_a_bad_deploy_is_mended_and_accounts_for_every_event(
     assert "Every event is accounted for" in act
 
 
-def test_the_demo_shows_a_charge_that_is_taken_once_however_often_it_is_sent(shown: str) -> None:
+def shows_a_charge_that_is_taken_once_however_often_it_is_sent(shown: str) -> None:
     act = shown.partition("Fourth act")[2]
     assert "payments was killed (SIGKILL) before it heard of it" in act
     assert len(set(re.findall(r"│ 201 +│ (ch_[0-9a-f]+)…", act))) == 2

@@ -127,13 +127,32 @@ def moments(way: Callable[[Run], None]) -> list[float]:
 
 
 def end_and_look(run: Run, way: Callable[[Run], None], moment_s: float) -> None:
-    _ = run.controller
+    _ = run.worker  # the run has begun
     time.sleep(moment_s)  # the moment is what is varied
+    end(run, way)
+
+
+def end(run: Run, way: Callable[[Run], None]) -> None:
+    assert run.process.poll() is None, "the run had ended before it was to be"
     way(run)
     if way is kill_make:
         run.process.wait()
     wait_until(lambda: run.process.poll() is not None and not run.processes(), what="nothing of the run is alive",
                within_s=GONE_WITHIN_S)  # fmt: skip
+    assert run.process.returncode != 0
+
+
+SERVERS_AND_CHILDREN = ("postgres", "kafka.Kafka", "tests.support.fork_server")
+
+
+@pytest.mark.alone
+def test_a_run_that_is_killed_with_its_servers_and_children_at_work_leaves_none_of_them(run: Run) -> None:
+    def all_at_work() -> bool:
+        said = run.processes().values()
+        return all(any(words in command for command in said) for words in SERVERS_AND_CHILDREN)
+
+    wait_until(all_at_work, what="the run has its broker, a database and a fork server")
+    end(run, kill_controller)
 
 
 @pytest.mark.alone  # ten seconds are too few beside other tests that keep both cores busy

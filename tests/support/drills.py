@@ -23,7 +23,9 @@ class DrillRecord:
         if report.when == "call" or report.failed:
             self._drills[report.nodeid] = {"outcome": report.outcome, "seconds": round(report.duration, 1)}
 
-    def pytest_sessionfinish(self) -> None:
+    def pytest_sessionfinish(self, exitstatus: int) -> None:
+        if exitstatus not in (pytest.ExitCode.OK, pytest.ExitCode.TESTS_FAILED):
+            return  # interrupted
         commit = subprocess.run(
             ["git", "describe", "--always", "--dirty"], cwd=ROOT, capture_output=True, text=True, check=False
         )

@@ -17,7 +17,7 @@ DEEP = {
 OTHERS = {
     "kafka": "needs a real Kafka broker, which the tests start",
     "slow": "takes a second or more; left out of `make test-fast`",
-    "alone": "measures what other tests would disturb; `make test-deep` runs it after the others, by itself",
+    "alone": "measures what other tests would disturb; `make test-alone` runs it, after the others in `make test-deep`",
     "drill": "takes minutes; runs in `make drills` alone",
 }
 
@@ -47,17 +47,11 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         items[:] = chosen
 
 
-def pytest_sessionfinish(session: pytest.Session, exitstatus: int) -> None:
-    """`make test-deep ARGS=…` runs pytest twice: that the second run has none of the chosen tests is no failure."""
-    is_second = session.config.getoption("--target") == "alone" and not is_whole(session.config)
-    if is_second and exitstatus == pytest.ExitCode.NO_TESTS_COLLECTED:
-        session.exitstatus = pytest.ExitCode.OK
-
-
 def implied(item: pytest.Item) -> list[str]:
     """The marks that a test has by what it asks for: the broker, or a process with a protection taken out."""
     parameters = getattr(getattr(item, "callspec", None), "params", {})
-    marks = {"kafka": "kafka" in getattr(item, "fixturenames", ()), "mutation": bool(parameters.get("weakened"))}
+    brokers = {"kafka", "own_broker"} & set(getattr(item, "fixturenames", ()))
+    marks = {"kafka": bool(brokers), "mutation": bool(parameters.get("weakened"))}
     return [name for name, applies in marks.items() if applies]
 
 
@@ -76,5 +70,5 @@ def belongs(target: Target | None, marks: set[str]) -> bool:
 
 def is_whole(config: pytest.Config) -> bool:
     """Whether a run is of all tests of its target, not of some that were chosen by hand."""
-    chosen = ("keyword", "markexpr", "deselect", "lf", "collectonly")
+    chosen = ("keyword", "markexpr", "deselect", "ignore", "ignore_glob", "lf", "stepwise", "maxfail", "collectonly")
     return config.args == config.getini("testpaths") and not any(config.getoption(name, None) for name in chosen)

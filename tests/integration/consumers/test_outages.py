@@ -134,6 +134,7 @@ async def test_a_consumer_that_starts_while_the_database_is_away_waits_for_it(
 
 @pytest.mark.slow
 @pytest.mark.kafka
+@pytest.mark.promise("P6b")
 async def test_kafka_assigns_partitions_while_the_database_is_away(
     own_url: str, server: EmbeddedPostgres, kafka: Broker, topic_name: str
 ) -> None:

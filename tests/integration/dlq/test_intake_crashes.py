@@ -25,7 +25,7 @@ STEPS = {
 }
 LETTERS = [letter_record(f"e-{n}", key=f"k-{n}") for n in range(100)]
 AGAIN = [letter_record(f"e-{n}", key=f"k-{n}", after_s=60, replays="1") for n in range(50)]
-LETS_GO = {"SUREFOOT_DLQ_TRANSACTION_TIMEOUT": "PT2S"}
+LETS_GO = {"SUREFOOT_DLQ_TRANSACTION_TIMEOUT": "PT4S"}
 """The server ends the transaction of a part that is frozen after so long."""
 Start = Callable[..., Awaitable[RelayProcess]]
 

@@ -38,8 +38,6 @@ from tests.support.dlq.decisions import (
 )
 from tests.support.evidence import removed
 
-pytestmark = pytest.mark.promise("P7")
-
 VERA = Person("vera", "VIEWER")
 
 

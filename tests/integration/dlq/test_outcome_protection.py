@@ -10,8 +10,6 @@ from tests.support.dlq.outcomes import asked, items, letters_in, say
 from tests.support.dlq.service import all_read, outcomes_running
 from tests.support.evidence import removed
 
-pytestmark = pytest.mark.promise("P7")
-
 
 @pytest.mark.parametrize(("weakened", "expected"), [(False, "done"), (True, "failed_again")])
 async def test_a_second_answer_rewrites_the_first_only_if_it_need_not_be_awaited(

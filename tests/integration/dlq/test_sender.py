@@ -21,8 +21,6 @@ from tests.support.dlq.sender_harness import SendingGround, die_at
 from tests.support.evidence import removed
 from tests.support.relay.processes import read_all
 
-pytestmark = pytest.mark.promise("P3", "P7")
-
 
 @pytest.fixture
 def ground(database_url: str, connection: asyncpg.Connection, log: PostgresLog, topic: str) -> SendingGround:
@@ -66,7 +64,7 @@ async def test_without_marking_first_a_crash_forgets_that_it_was_sent(
     ground: SendingGround, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Taken out, the record is out and the item still pending: a cancel opens a letter whose replay is under way."""
-    removed("dlq.marked_first")
+    removed("dlq.sender_mark")
     weaken(monkeypatch, SenderStatements, "mark", "state = 'SENT'", "state = state")
     weaken(monkeypatch, SenderStatements, "marked", " AND i.state = 'SENT'", "")
     job_id = await ground.replay(1)
@@ -168,7 +166,7 @@ async def test_without_lanes_events_of_one_key_are_under_way_together(
     ground: SendingGround, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Taken out, a later one may have its effect while an earlier one was lost on the way."""
-    removed("dlq.lanes")
+    removed("dlq.sender_lanes")
     weaken(monkeypatch, SenderStatements, "next_of_lanes", "DISTINCT ON (lane)", "")
     await ground.replay(6, keys=2)
     await ground.look()

@@ -18,8 +18,6 @@ from tests.support.dlq.decisions import (
 from tests.support.dlq.sender_harness import SendingGround
 from tests.support.evidence import removed
 
-pytestmark = pytest.mark.promise("P7")
-
 
 @pytest.fixture
 def ground(database_url: str, connection: asyncpg.Connection, log: PostgresLog, topic: str) -> SendingGround:
@@ -63,7 +61,7 @@ async def test_without_the_second_look_a_death_that_nobody_has_seen_is_discarded
 
     await discard(ground, 3)
     await ground.connection.execute("UPDATE surefoot.dlq_events SET deaths = 2, letter_id = 'x' WHERE deaths = 1")
-    removed("dlq.second_look")
+    removed("dlq.sender_second_look")
     monkeypatch.setattr("dlq.turn.Turns._is_as_approved", believe)
     await ground.look()
     assert len(await ground.sent()) == 3  # wrong: two people agreed on something else

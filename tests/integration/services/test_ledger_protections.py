@@ -14,8 +14,6 @@ from surefoot.consumer import Retry
 from tests.support.evidence import removed
 from tests.support.services.ledger_harness import eur, ledger_on, said, somebody_waits, violations, without
 
-pytestmark = pytest.mark.promise("P8")
-
 IN_PLACE = "PROTECTED"
 SLOWLY = "pg_sleep(0.3) FROM ledger.accounts AS account JOIN sides"
 

@@ -24,8 +24,6 @@ from tests.support.services.payment_api_harness import Api, api_ground, new_key,
 from tests.support.services.webhook_harness import event
 from tests.support.waiting import eventually
 
-pytestmark = pytest.mark.promise("P8")
-
 WAITS = "SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND NOT granted"
 
 

@@ -25,7 +25,7 @@ from tests.support.evidence import removed
 from tests.support.services.payment_harness import PaymentGround, capture, key_of, payment_ground, refund, reverse
 from tests.support.waiting import eventually
 
-pytestmark = [pytest.mark.slow, pytest.mark.promise("P2", "P4")]
+pytestmark = pytest.mark.slow
 ORDERS = 60
 TROUBLE = ("--decline", "0.15", "--timeout-after-charge", "0.1", "--late", "0.1", "--late-ms", "50", "--error", "0.3")
 PATIENT = Retry(attempts=30, first=timedelta(milliseconds=20), longest=timedelta(milliseconds=100))

@@ -19,8 +19,6 @@ from tests.support.evidence import removed
 from tests.support.services.webhook_harness import WebhookGround, event, webhook_ground
 from tests.support.waiting import eventually
 
-pytestmark = pytest.mark.promise("P8")
-
 CAPTURED = News("CAPTURED", "txn-1")
 Story = Callable[[WebhookGround], Awaitable[set[str]]]
 NO_CONDITION = "CAST(:from AS text[]) IS NOT NULL"

@@ -26,8 +26,6 @@ from tests.support.services.webhook_harness import (
     webhook_ground,
 )
 
-pytestmark = pytest.mark.promise("P2")
-
 CAPTURED = News("CAPTURED", "txn-1")
 TRIGGER = """
     CREATE FUNCTION payments.fail() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN RAISE 'not today'; END $$;
@@ -303,7 +301,8 @@ async def test_a_process_that_is_killed_on_the_way_leaves_all_or_nothing(
 async def test_a_process_that_freezes_on_the_way_and_wakes_does_nothing_behind_the_resend(
     ground: WebhookGround, where: str, answer: str, outcome: str, tmp_path: Path
 ) -> None:
-    """The resend waits until the server has ended the transaction of the frozen process, if it has one."""
+    """The resend waits until the server has ended the transaction of the frozen process, if it has one. (In production
+    that takes longer than a resend waits for a lock: it is answered with 503, and the provider sends once more.)"""
     await ground.charge()
     armed = {failpoints.VARIABLE: f"{where}=stop"}
     frozen = await start_process(["tests.support.services.webhook_child", ground.url], tmp_path / "child.log", armed)

@@ -102,7 +102,9 @@ class DlqGround:
     async def post(self, person: str, path: str, body: object, key: str) -> httpx.Response:
         """A request of this person to the latest service, under this Idempotency-Key."""
         headers = {"Authorization": f"Bearer {self.tokens[person]}", "Idempotency-Key": key}
-        async with httpx.AsyncClient(base_url=self.where + "/admin/dlq", timeout=60, trust_env=False) as client:
+        async with httpx.AsyncClient(
+            base_url=self.where + "/admin/dlq", timeout=2 * LONG_ENOUGH_S, trust_env=False
+        ) as client:
             return await client.post(path, json=body, headers=headers)
 
     async def ask(self, person: str, path: str, body: object, key: str | None = None) -> dict[str, Any]:

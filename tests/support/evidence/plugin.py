@@ -1,6 +1,6 @@
 """Keeps what a run of a target has shown in `build/evidence`, and fails a complete run that has shown too little.
 
-Only tests that have passed count.
+Only tests that have passed count, from their setup to their teardown.
 """
 
 import json
@@ -26,7 +26,8 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
     if unknown := set(promises) - PROMISES.keys():
         pytest.fail(f"There is no promise {min(unknown)}: tests/support/evidence/promises.py has them.", pytrace=False)
     log = "Postgres" if item.get_closest_marker("kafka") is None else "Kafka"
-    item.user_properties.append((_PROPERTY, {"promises": promises, "log": log}))
+    is_mutation = item.get_closest_marker("mutation") is not None
+    item.user_properties.append((_PROPERTY, {"promises": promises, "log": log, "is_mutation": is_mutation}))
 
 
 class EvidenceOfTheRun:
@@ -38,7 +39,9 @@ class EvidenceOfTheRun:
         self._missing: list[str] = []
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
-        if report.when == "call" and report.passed:
+        if report.failed:
+            self._passed.pop(report.nodeid, None)  # also for a failure in its teardown
+        elif report.when == "call" and report.passed:
             self._passed[report.nodeid] = cast(dict[str, Any], dict(report.user_properties)[_PROPERTY])
 
     @pytest.hookimpl(tryfirst=True)
@@ -74,6 +77,7 @@ def _proofs(passed: dict[str, dict[str, Any]], shown: list[Shown]) -> list[Proof
             killed=sorted(happened[test]["kill"]),
             frozen=sorted(happened[test]["stop"]),
             removed=sorted(happened[test]["removed"]),
+            is_mutation=known["is_mutation"],
         )
         for test, known in sorted(passed.items())
         if known["promises"] or test in happened

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from tests.support.evidence.places import ROOT, failpoints, protections
-from tests.support.evidence.promises import PROMISES, WITHOUT_A_LOG
+from tests.support.evidence.promises import PROMISES, PROTECTIONS, WITHOUT_A_LOG
 
 PAGE = ROOT / "docs" / "testing.md"
 KEPT = ROOT / "build" / "evidence"
@@ -32,6 +32,13 @@ class Proof:
     killed: Sequence[str]
     frozen: Sequence[str]
     removed: Sequence[str]
+    is_mutation: bool = False
+
+    def __post_init__(self) -> None:
+        """What a weakened product does, or a planted mistake, shows no promise and counts as no kill or freeze."""
+        if self.removed or self.is_mutation:
+            for shown in ("promises", "killed", "frozen"):
+                object.__setattr__(self, shown, ())
 
     @property
     def function(self) -> str:
@@ -100,9 +107,9 @@ def _failpoints(proofs: Proofs) -> str:
 
 
 def _protections(proofs: Proofs) -> str:
-    lines = ["### Protections", "", "| protection | promises | taken out by |", "|---|---|---|"]
+    lines = ["### Protections", "", "| protection | promise | taken out by |", "|---|---|---|"]
     lines += [
-        f"| {name} | {_concerned(proofs, name)} | {_cell(proofs, _happens(name, 'removed'))} |"
+        f"| {name} | {PROTECTIONS.get(name, '-')} | {_cell(proofs, _happens(name, 'removed'))} |"
         for name in protections()
     ]
     return "\n".join(lines)
@@ -113,12 +120,12 @@ def _happens(name: str, kind: str) -> Callable[[Proof], bool]:
 
 
 def _concerned(proofs: Proofs, name: str) -> str:
-    """The promises of the tests in which something happens to this failpoint or protection."""
+    """The promises that hold although a process is killed or frozen there."""
     found = {
         promise
         for several in proofs.values()
         for proof in several
-        if name in (*proof.killed, *proof.frozen, *proof.removed)
+        if name in (*proof.killed, *proof.frozen)
         for promise in proof.promises
     }
     return " ".join(sorted(found)) or "-"

@@ -207,7 +207,9 @@ class Ground:
     async def completer_looks(self) -> None:
         """Wait until the completer looks, once more, for what was abandoned."""
         now = await self.connection.fetchval("SELECT clock_timestamp()")
-        asked = "SELECT count(*) FROM pg_stat_activity WHERE query LIKE $1 AND query_start > $2 AND state = 'idle'"
+        asked = """
+            SELECT count(*) FROM pg_stat_activity
+            WHERE datname = current_database() AND query LIKE $1 AND query_start > $2 AND state = 'idle'"""
 
         async def has_looked() -> bool:
             return bool(await self.connection.fetchval(asked, "%ORDER BY coalesce(due_at, lease_until)%", now))

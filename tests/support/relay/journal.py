@@ -55,7 +55,7 @@ async def write_many(url: str, *, events: int, keys: int, writers: int, seed: in
         try:
             for batch in batches:
                 if chance.random() < 0.05:
-                    await _roll_back(connection, batch)
+                    await roll_back(connection, batch)
                 await write(connection, *batch)
         finally:
             await connection.close()
@@ -65,7 +65,7 @@ async def write_many(url: str, *, events: int, keys: int, writers: int, seed: in
             group.create_task(writer())
 
 
-async def _roll_back(connection: asyncpg.Connection, keys: list[str]) -> None:
+async def roll_back(connection: asyncpg.Connection, keys: list[str]) -> None:
     try:
         async with outbox.transaction(connection) as tx:
             for key in keys:

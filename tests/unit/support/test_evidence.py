@@ -1,12 +1,13 @@
 """Each failpoint and each protection has a row in docs/testing.md, and a run that shows less than that fails."""
 
 import ast
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from tests.support.evidence import places, table
-from tests.support.evidence.promises import PROMISES
+from tests.support.evidence.promises import PROMISES, PROTECTIONS, WITHOUT_A_LOG
 from tests.support.evidence.table import PAGE, Proof, Row
 
 TESTS = places.ROOT / "tests"
@@ -27,9 +28,9 @@ PAGE_OF_ONE = f"""
 
 ### Protections
 
-| protection | promises | taken out by |
+| protection | promise | taken out by |
 |---|---|---|
-| relay.fence | P1 P3 | `crash/test_a.py::test_without` (deep) |
+| relay.fence | P3 | `crash/test_a.py::test_without` (deep) |
 
 {table.END}
 """
@@ -49,8 +50,15 @@ def test_the_page_names_a_test_for_every_protection_that_can_be_taken_out(rows: 
     assert sorted(row.name for row in rows if row.kind == "removed") == places.protections()
 
 
-def test_the_page_names_a_test_for_every_promise(rows: list[Row]) -> None:
-    assert {row.name for row in rows if row.kind in ("Kafka", "Postgres")} == PROMISES.keys()
+def test_every_protection_of_the_list_is_taken_out_by_a_test() -> None:
+    assert places.protections() == sorted(PROTECTIONS)
+    assert set(PROTECTIONS.values()) <= {*PROMISES, "-"}
+
+
+def test_the_page_names_a_test_of_make_test_for_every_promise(rows: list[Row]) -> None:
+    shown = {(row.name, row.kind) for row in rows if row.target == "test"}
+    wanted = {(promise, "Postgres" if promise in WITHOUT_A_LOG else "Kafka") for promise in PROMISES}
+    assert wanted <= shown
 
 
 def test_every_test_that_the_page_names_exists(rows: list[Row]) -> None:
@@ -65,7 +73,7 @@ def exists(test: str) -> bool:
 
 
 def proof(test: str, **shown: list[str]) -> Proof:
-    return Proof(test, "Kafka", **{"promises": [], "killed": [], "frozen": [], "removed": [], **shown})
+    return replace(Proof(test, "Kafka", promises=[], killed=[], frozen=[], removed=[]), **shown)  # type: ignore[arg-type]
 
 
 def test_the_tables_are_read_as_they_were_written(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -96,6 +104,8 @@ def test_a_run_that_shows_too_little_is_told_what_is_missing(monkeypatch: pytest
         "No test shows P8 on Postgres.",
         "docs/testing.md says that crash/test_a.py::test_one shows relay.claimed (killed): it did not.",
     ]
+    weakened = replace(shown, killed=["relay.claimed"], removed=["relay.fence"])
+    assert "No test kills a process at the failpoint relay.claimed." in table.missing("test", [shown, weakened])
     assert table.missing("deep", []) == [
         "docs/testing.md says that crash/test_a.py::test_without shows relay.fence (removed): it did not."
     ]
@@ -103,7 +113,7 @@ def test_a_run_that_shows_too_little_is_told_what_is_missing(monkeypatch: pytest
 
 def test_failpoints_and_protections_are_found_in_the_sources(tmp_path: Path) -> None:
     for file, source in {
-        "dlq/a.py": 'async def go():\n    await failpoint("dlq.one")\n    await failpoint(f"dlq.{part}.taken")\n',
+        "dlq/a.py": 'failpoints.failpoint("dlq.one")\nfailpoint(f"dlq.{part}.taken")\n',
         "tests/b.py": 'def test():\n    removed("dlq.own")\n',
     }.items():
         (tmp_path / file).parent.mkdir()
@@ -114,6 +124,7 @@ def test_failpoints_and_protections_are_found_in_the_sources(tmp_path: Path) -> 
 
 def test_a_name_that_cannot_be_read_from_the_sources_is_refused(tmp_path: Path) -> None:
     (tmp_path / "dlq").mkdir()
-    (tmp_path / "dlq" / "a.py").write_text("failpoint(name)")
-    with pytest.raises(AssertionError, match=r"a\.py:1: the name is put together"):
-        places.failpoints(tmp_path)
+    for call in ("failpoint(name)", "failpoints.failpoint(name)", "failpoint(name=other)"):
+        (tmp_path / "dlq" / "a.py").write_text(call)
+        with pytest.raises(AssertionError, match=r"a\.py:1: the name is put together"):
+            places.failpoints(tmp_path)
