@@ -122,8 +122,11 @@ class LocalKafka:
         self._process = None
 
     def freeze(self) -> None:
-        """Stop the broker in its tracks: connections stay open, nothing is answered."""
+        """Stop the broker in its tracks: connections stay open, nothing is answered once this returns."""
         self._signal(signal.SIGSTOP)
+        # A process of many threads goes on for a while after the signal was sent.
+        while self.pid is not None and os.waitid(os.P_PID, self.pid, os.WSTOPPED | os.WNOHANG) is None:
+            time.sleep(0.005)
 
     def thaw(self) -> None:
         self._signal(signal.SIGCONT)
