@@ -161,7 +161,7 @@ class TestRefusing:
         assert await stored(event_log, topic) == [b"0", b"1", b"2"]
 
     async def test_an_unknown_topic_is_refused_at_once(self, topic_name: str, publisher: Publisher) -> None:
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(20):
             outcome = await publisher.publish(TopicPartition(topic_name, 0), plain(b"x"))
 
         assert isinstance(outcome, Refused)

@@ -111,7 +111,7 @@ class TestPausing:
             assert not done
 
             one.joined.resume([paused])
-            async with asyncio.timeout(5):
+            async with asyncio.timeout(60):
                 found = await waiting
 
         assert [record.value for record in found[paused]] == [b"1"]
@@ -128,7 +128,7 @@ class TestPausing:
 
             assert await one.joined.poll(timeout=timedelta(milliseconds=600)) == {}
 
-            assert 0.59 <= time.monotonic() - started < 2
+            assert 0.59 <= time.monotonic() - started < 30
 
     @pytest.mark.slow
     async def test_whoever_polls_stays_a_member_however_long_all_is_paused(

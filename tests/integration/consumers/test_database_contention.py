@@ -234,7 +234,7 @@ async def test_parked_keys_that_fail_slowly_do_not_keep_a_healthy_key_waiting(
         if event.key != healthy:
             if event.data.number in tried and len(tried) == len(others):
                 slow.set()
-                await asyncio.sleep(0.6)  # it takes so long to fail
+                await asyncio.sleep(2)  # it takes so long to fail
             tried.add(event.data.number)
             raise RuntimeError("no")
         await have_effect(event, tx)
@@ -246,4 +246,4 @@ async def test_parked_keys_that_fail_slowly_do_not_keep_a_healthy_key_waiting(
         began = time.monotonic()
         (event,) = await publish(log, ThingHappened(thing_id=healthy, number=100))
         await settled_as(connection, [event], "PROCESSED")
-        assert time.monotonic() - began < 6  # one after the other they take twelve seconds, again and again
+        assert time.monotonic() - began < 30  # one after the other they take forty seconds, again and again

@@ -205,8 +205,8 @@ async def test_a_consumer_can_be_stopped_while_the_database_is_away(
     await eventually(noticed, what="it has noticed that the database is away")
     began = time.monotonic()
     runtime.stop()
-    await asyncio.wait_for(running, 10)
-    assert time.monotonic() - began < 5
+    await asyncio.wait_for(running, 60)
+    assert time.monotonic() - began < 30
     await asyncio.to_thread(server.start)
     async with consumer_running(consumer, own_url, log):
         await have_effects(own_url, 40)

@@ -111,7 +111,7 @@ async def test_close_waits_for_what_is_under_way_and_alerts_can_be_raised_again(
 async def test_a_webhook_that_never_answers_does_not_hang_close(
     silent_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(module, "WEBHOOK_TIMEOUT_S", 0.5)
+    monkeypatch.setattr(module, "WEBHOOK_TIMEOUT_S", 1.0)
     dropped = counted("surefoot_alert_webhook_dropped_total")
     alerts = Alerts(silent_url)
     for number in range(3):
@@ -121,7 +121,7 @@ async def test_a_webhook_that_never_answers_does_not_hang_close(
     started = time.monotonic()
     await alerts.close()
 
-    assert time.monotonic() - started < 1.5
+    assert time.monotonic() - started < 3
     assert counted("surefoot_alert_webhook_dropped_total") == dropped + 3
 
 
