@@ -5,6 +5,7 @@ import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from datetime import timedelta
+from functools import partial
 
 import asyncpg
 import pytest
@@ -124,25 +125,25 @@ async def test_a_statement_of_ours_that_is_cancelled_costs_no_attempt(
 ) -> None:
     """57014, as a statement_timeout or an administrator would have it."""
 
-    async def one_is_cancelled() -> bool:
-        found: int = await connection.fetchval(
-            "SELECT count(pg_cancel_backend(pid)) FROM pg_stat_activity WHERE application_name LIKE 'warehouse-%' "
-            "AND wait_event_type = 'Lock' AND datname = current_database()"
-        )
-        return found > 0
+    waits = "application_name LIKE 'warehouse-%' AND wait_event_type = 'Lock' AND datname = current_database()"
 
-    async def none_waits() -> bool:
-        return not await connection.fetchval(
-            "SELECT count(*) FROM pg_stat_activity WHERE application_name LIKE 'warehouse-%' "
-            "AND wait_event_type = 'Lock' AND datname = current_database()"
+    async def cancelled() -> list[asyncpg.Record]:
+        found: list[asyncpg.Record] = await connection.fetch(
+            f"SELECT pid, query_start, pg_cancel_backend(pid) FROM pg_stat_activity WHERE {waits}"
         )
+        return found
+
+    async def has_ended(statement: asyncpg.Record) -> bool:
+        """The consumer may wait with the next statement already."""
+        still = f"SELECT count(*) FROM pg_stat_activity WHERE {waits} AND (pid, query_start) = ($1, $2)"
+        return bool(await connection.fetchval(still, statement["pid"], statement["query_start"]) == 0)
 
     async with consumer_running(warehouse(), database_url, log, lock_timeout=timedelta(seconds=15)):
         async with foreign_transaction(database_url, "LOCK TABLE surefoot.processed_events IN SHARE MODE"):
             await publish(log, ThingHappened(thing_id=KEY, number=1))
             for _ in range(3):
-                await eventually(one_is_cancelled, what="a statement that waits is cancelled")
-                await eventually(none_waits, what="it has ended")
+                for statement in await eventually(cancelled, what="a statement that waits is cancelled"):
+                    await eventually(partial(has_ended, statement), what="it has ended")
         await settled(connection, PROCESSED=1)
     assert await effects(connection) == [1]
     assert await letters(connection) == []
@@ -221,6 +222,7 @@ async def test_a_server_that_takes_no_writes_for_a_while_is_waited_for(
     assert await letters(connection) == []
 
 
+@pytest.mark.slow
 async def test_parked_keys_that_fail_slowly_do_not_keep_a_healthy_key_waiting(
     database_url: str, connection: asyncpg.Connection, log: PostgresLog, topic: str
 ) -> None:
