@@ -47,8 +47,8 @@ def test_each_act_of_the_demo_shows_what_it_is_for() -> None:
 
 
 def shows_that_nothing_was_lost(shown: str) -> None:
-    assert re.search(r"events committed +│ +3005 ", shown)
-    assert re.search(r"distinct events in the log +│ +3005 ", shown)
+    assert re.search(r"events committed +│ +3,005 ", shown)
+    assert re.search(r"distinct events in the log +│ +3,005 ", shown)
     assert re.search(r"orders the warehouse set aside +│ +600 ", shown)
     assert re.search(r"orders set aside twice +│ +0 ", shown)
     for nothing in ("lost", "published though rolled back", "keys out of commit order", "keys in two partitions"):
