@@ -16,7 +16,7 @@ soak: export SUREFOOT_SOAK = 1
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo up test test-fast test-deep test-alone drills evidence lint format bench bench-relay bench-consume bench-poison bench-saga bench-dlq bench-idempotency bench-startup bench-quick soak kafka clean
+.PHONY: help install demo up test test-fast test-deep test-alone drills evidence lint format bench bench-relay bench-consume bench-poison bench-saga bench-dlq bench-idempotency bench-startup bench-quick counts soak kafka clean
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  \033[1m%-17s\033[0m %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -92,6 +92,9 @@ bench-startup: $(READY) ## The processor time that starting a command takes, bes
 
 bench-quick: $(READY) ## Is the working tree slower than another commit (BASE=ref)? Three minutes
 	@$(BIN)/python -m bench.quick $(if $(BASE),--base $(BASE)) $(if $(JSON),--json)
+
+counts: $(READY) ## How large the tree is, and how many files one must open to follow an event (OF=ref)
+	@$(BIN)/python -m bench.counts $(if $(OF),--of $(OF)) $(if $(JSON),--json) $(if $(FILES),--files)
 
 soak: $(READY) ## The crash and order tests at full size, for a long while
 	exec $(BIN)/python -m pytest tests/crash --timeout 3600
