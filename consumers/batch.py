@@ -20,8 +20,8 @@ from consumers.reading import Bad, Delivery, Passed, Reading
 from consumers.unit import Database, FenceLost, PartFailed, Position, Unit, own
 from surefoot.consumer import Consumer
 from surefoot.consumer.dead_letter import bad_record
+from surefoot.failpoints import failpoint
 from surefoot.outbox.entry import Entry
-from surefoot.testing.failpoints import failpoint
 
 
 @dataclass(slots=True)

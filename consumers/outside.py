@@ -20,8 +20,8 @@ from surefoot.consumer import OutsideCall
 from surefoot.consumer.handlers import OutsideHandler
 from surefoot.consumer.outside import call_keys
 from surefoot.events.commands import command_of
+from surefoot.failpoints import failpoint
 from surefoot.telemetry.tracing import handling
-from surefoot.testing.failpoints import failpoint
 
 
 @dataclass(frozen=True, slots=True)

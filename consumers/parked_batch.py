@@ -25,8 +25,8 @@ from surefoot.consumer import Consumer
 from surefoot.consumer.dead_letter import DeadReason, Diagnosis, bad_record, diagnose
 from surefoot.consumer.handlers import BatchHandler, OutsideHandler
 from surefoot.events.text import format_time
+from surefoot.failpoints import failpoint
 from surefoot.outbox.entry import Entry
-from surefoot.testing.failpoints import failpoint
 
 log = structlog.get_logger("surefoot.consumer")
 NO_HANDLER_REST_S = 30.0

@@ -16,8 +16,8 @@ from consumers.unit import FenceLost, Position
 from consumers.worker import Worker
 from surefoot.consumer import HandlerMisuse
 from surefoot.errors import LeaseLost, LogUnavailable
+from surefoot.failpoints import failpoint
 from surefoot.log.port import Subscription, TopicPartition
-from surefoot.testing.failpoints import failpoint
 
 log = structlog.get_logger("surefoot.consumer")
 CANCELLED_S = 3.0

@@ -22,11 +22,11 @@ from surefoot.database.connection import CONNECT_TIMEOUT_S, Connection, Connecti
 from surefoot.database.disposal import Disposal
 from surefoot.database.guard import Guard, GuardedSession, lift_guard, set_guard, watch
 from surefoot.errors import SurefootError
+from surefoot.failpoints import failpoint
 from surefoot.log.port import TopicPartition
 from surefoot.outbox.entry import Entry
 from surefoot.outbox.session import forget, take
 from surefoot.outbox.write import statement as outbox_statement
-from surefoot.testing.failpoints import failpoint
 
 ABORTED = "25P02"
 CLOSE_S = 2.0

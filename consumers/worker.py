@@ -27,8 +27,8 @@ from surefoot.consumer import Consumer
 from surefoot.consumer.failures import FREE_CONTENTIONS
 from surefoot.consumer.handlers import OutsideHandler
 from surefoot.errors import words_of
+from surefoot.failpoints import failpoint
 from surefoot.log.port import StoredRecord, TopicPartition
-from surefoot.testing.failpoints import failpoint
 
 log = structlog.get_logger("surefoot.consumer")
 LOOK_AGAIN_S = 1.0

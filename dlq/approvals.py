@@ -21,7 +21,7 @@ from dlq.settings import DlqSettings
 from dlq.settling import Decided
 from dlq.wanted import Finding, Letter, Wanted, asked, is_uuid, letter_of
 from surefoot.database.connection import Connection, Row
-from surefoot.testing.failpoints import failpoint
+from surefoot.failpoints import failpoint
 
 THE_CLOCK = "surefoot"
 """Who is recorded for what nobody did in time."""

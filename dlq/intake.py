@@ -20,8 +20,8 @@ from dlq.settings import DlqSettings
 from dlq.topics import dead_letter_topics
 from surefoot.database.connection import Connection
 from surefoot.errors import words_of
+from surefoot.failpoints import failpoint
 from surefoot.log.port import EventLog, StoredRecord
-from surefoot.testing.failpoints import failpoint
 
 log = structlog.get_logger("surefoot.dlq")
 Counts = Counter[tuple[str, str]]

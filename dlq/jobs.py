@@ -29,7 +29,7 @@ from surefoot.consumer.controls import Action as JobKind
 from surefoot.consumer.controls import Replacement
 from surefoot.database.connection import Connection, Row
 from surefoot.events import Catalogue
-from surefoot.testing.failpoints import failpoint
+from surefoot.failpoints import failpoint
 
 PERSON_CLASS = 1937076846
 """The class of the advisory lock by which one person's requests for jobs are counted one after the other."""

@@ -16,10 +16,10 @@ from dlq.metrics import GONE, HEARTBEAT, OUTAGES
 from dlq.settings import DlqSettings
 from surefoot.database.connection import Connection, close_quietly, connect, explain, is_database_error, is_outage
 from surefoot.errors import ConfigurationError, LeaseLost, LogUnavailable
+from surefoot.failpoints import failpoint
 from surefoot.log.port import EventLog, StoredRecord, Subscription, TopicPartition
 from surefoot.log.postgres_records import RecordsGone
 from surefoot.telemetry.outage import Outage
-from surefoot.testing.failpoints import failpoint
 
 log = structlog.get_logger("surefoot.dlq")
 POLL = timedelta(milliseconds=500)

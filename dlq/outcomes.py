@@ -21,8 +21,8 @@ from surefoot.consumer.controls import Action
 from surefoot.consumer.dead_letter import printable
 from surefoot.database.connection import Connection, Row
 from surefoot.events import BadRecord, decode, event_type_of, to_event
+from surefoot.failpoints import failpoint
 from surefoot.log.port import EventLog, StoredRecord
-from surefoot.testing.failpoints import failpoint
 
 log = structlog.get_logger("surefoot.dlq")
 MAX_SENTENCE = 2000

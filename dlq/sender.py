@@ -21,9 +21,9 @@ from dlq.turn import Batch, Rests, Turns
 from surefoot.consumer.dead_letter import printable
 from surefoot.database.connection import Connection, close_quietly, connect, explain, is_database_error
 from surefoot.errors import LogUnavailable
+from surefoot.failpoints import failpoint
 from surefoot.log.port import EventLog, Publisher, Record, Refused, TopicPartition
 from surefoot.telemetry.outage import Outage
-from surefoot.testing.failpoints import failpoint
 
 log = structlog.get_logger("surefoot.dlq")
 PART = "sender"

@@ -20,9 +20,9 @@ from orchestrator.work import Loaded, Work
 from surefoot.consumer import Permanent, Transaction
 from surefoot.database.connection import Connection
 from surefoot.events import Event, EventData
+from surefoot.failpoints import failpoint
 from surefoot.saga import Definition
 from surefoot.saga.stimulus import Replied
-from surefoot.testing.failpoints import failpoint
 
 log = structlog.get_logger("surefoot.orchestrator")
 Publish = Callable[[Event[EventData]], object]

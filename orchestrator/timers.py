@@ -22,12 +22,12 @@ from orchestrator.store import Store
 from orchestrator.work import Work
 from surefoot.database.connection import Connection, Row, close_quietly, connect, is_outage
 from surefoot.errors import LogUnavailable, words_of
+from surefoot.failpoints import failpoint
 from surefoot.outbox import Outbox
 from surefoot.outbox.entry import entry_of
 from surefoot.saga.parts import Step
 from surefoot.saga.stimulus import Broken, Fired
 from surefoot.telemetry.outage import Outage
-from surefoot.testing.failpoints import failpoint
 
 log = structlog.get_logger("surefoot.orchestrator")
 LISTEN_TO_THE_LOG_S = 1.0

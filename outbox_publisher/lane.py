@@ -24,9 +24,9 @@ from outbox_publisher.store import HOLD_ROWS, RefusedMark, RelayStore
 from outbox_publisher.topics_away import TopicsAway
 from surefoot.database.leases import Lease
 from surefoot.errors import LogUnavailable
+from surefoot.failpoints import failpoint
 from surefoot.log.port import Publisher, Refusal, TopicSpec
 from surefoot.telemetry.alerts import Alert
-from surefoot.testing.failpoints import failpoint
 
 log = structlog.get_logger("surefoot.relay")
 Notify = Callable[[Alert], Awaitable[None]]

@@ -21,7 +21,7 @@ from dlq.http.operation import JSON
 from dlq.people import Person
 from surefoot.database.connection import Connection, Pool
 from surefoot.errors import SurefootError
-from surefoot.testing.failpoints import failpoint
+from surefoot.failpoints import failpoint
 
 REQUEST_CLASS = 1937076847
 """The class of the advisory lock under which one request of a key is worked on at a time."""

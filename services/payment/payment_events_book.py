@@ -17,7 +17,7 @@ from services.payment.charge_step import After, Publish, step
 from services.payment.metrics import CONTRADICTIONS
 from services.payment.payment_events import KINDS, PaymentEvent
 from surefoot.events import Money
-from surefoot.testing.failpoints import failpoint
+from surefoot.failpoints import failpoint
 
 log = structlog.get_logger("surefoot.payment_events")
 Outcome = Literal["applied", "late", "contradicted", "unmatched", "duplicate"]

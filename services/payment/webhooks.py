@@ -27,7 +27,7 @@ from services.payment.payment_events import Body, Foreign, PaymentEvent, Unreada
 from services.payment.payment_events_book import Outcome, take
 from services.payment.webhook_settings import WebhookSettings
 from surefoot.errors import SurefootError, words_of
-from surefoot.testing.failpoints import failpoint
+from surefoot.failpoints import failpoint
 from surefoot.webhooks import Rejected, verify
 
 log = structlog.get_logger("surefoot.payment_webhooks")

@@ -15,11 +15,11 @@ import structlog
 from starlette.exceptions import HTTPException
 from starlette.types import Message, Receive, Scope, Send
 
+from surefoot.failpoints import failpoint
 from surefoot.idempotency.layer import Layer
 from surefoot.idempotency.storing import BODILESS_STATUSES, sent_headers, with_length
 from surefoot.idempotency.values import Answer, Claim, StoredRequest
 from surefoot.idempotency.waiting import Flight
-from surefoot.testing.failpoints import failpoint
 
 log = structlog.get_logger("surefoot.idempotency")
 

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from surefoot.errors import LogUnavailable
+from surefoot.failpoints import armed, failpoint
 from surefoot.log.aiokafka_typed import Batch, KafkaError, until_written
 from surefoot.log.kafka_batch import fill
 from surefoot.log.kafka_client import KafkaClient, KafkaTopic
@@ -20,7 +21,6 @@ from surefoot.log.kafka_settings import KafkaSettings
 from surefoot.log.port import Acknowledged, PublishOutcome, Record, Refusal, Refused, TopicPartition, TopicSpec
 from surefoot.log.record_size import record_bytes, too_large
 from surefoot.log.topic_cache import TopicCache
-from surefoot.testing.failpoints import armed, failpoint
 
 
 @dataclass(frozen=True, slots=True)

@@ -29,7 +29,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import NoReturn
 
-from surefoot.testing import failpoints
+from surefoot import failpoints
 from tests.support import evidence
 
 PACKAGES = ("surefoot", "schemas", "outbox_publisher", "consumers", "orchestrator", "dlq", "services")

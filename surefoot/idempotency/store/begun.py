@@ -10,6 +10,7 @@ from datetime import timedelta
 from types import TracebackType
 from typing import Any, Self
 
+from surefoot.failpoints import failpoint
 from surefoot.idempotency.errors import FenceLost
 from surefoot.idempotency.route import Route
 from surefoot.idempotency.store.deciding import Again, Claimable, First, TakeOver
@@ -18,7 +19,6 @@ from surefoot.idempotency.store.history import json_text, lines
 from surefoot.idempotency.store.statements import Statements
 from surefoot.idempotency.store.transaction import OpenTransaction, Tx
 from surefoot.idempotency.values import Answer, Claim, Note, State, StoredRequest
-from surefoot.testing.failpoints import failpoint
 
 
 @dataclass(frozen=True, slots=True)

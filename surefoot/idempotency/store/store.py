@@ -16,6 +16,7 @@ import structlog
 from surefoot.consumer.dead_letter import printable
 from surefoot.database.schema import DEFAULT_SCHEMA
 from surefoot.errors import ConfigurationError, DatabaseRefused
+from surefoot.failpoints import failpoint
 from surefoot.idempotency.errors import StoreAway
 from surefoot.idempotency.route import Route
 from surefoot.idempotency.settings import IdempotencySettings
@@ -35,7 +36,6 @@ from surefoot.idempotency.store.transaction import OpenTransaction, opened
 from surefoot.idempotency.store.unclaimed import Unclaimed
 from surefoot.idempotency.values import Answer, Asked, Claim, Found, InFlight, Mismatch, Note, State, StoredRequest
 from surefoot.outbox import Outbox
-from surefoot.testing.failpoints import failpoint
 
 log = structlog.get_logger("surefoot.idempotency")
 ERROR_LIMIT = 2000

@@ -14,9 +14,9 @@ from sqlalchemy.ext.asyncio import AsyncSession
 
 from schemas.charge import ChargeNews
 from services.payment.charge_states import Contradicted, Late, Moved, News, apply_kept, move_forward
+from surefoot import failpoints
 from surefoot.errors import SurefootError
 from surefoot.events import Money
-from surefoot.testing import failpoints
 from tests.support import processes
 from tests.support.relay.processes import start_process
 from tests.support.services.webhook_harness import (

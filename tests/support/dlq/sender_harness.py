@@ -9,9 +9,9 @@ import pytest
 
 from dlq.sender import Sender
 from surefoot.errors import LogUnavailable
+from surefoot.failpoints import FailpointError
 from surefoot.log.port import Publisher, PublishOutcome, Record, TopicPartition, TopicSpec
 from surefoot.log.postgres import PostgresLog
-from surefoot.testing.failpoints import FailpointError
 from tests.support.dlq import letter_rows as letters
 from tests.support.dlq.decisions import ADA, WHY, answer, dead, items, jobs, these
 from tests.support.dlq.service import quick

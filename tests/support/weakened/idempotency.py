@@ -9,6 +9,7 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
+from surefoot.failpoints import failpoint
 from surefoot.idempotency.exchange import Exchange
 from surefoot.idempotency.lease import Lease
 from surefoot.idempotency.minting import Mint
@@ -17,7 +18,6 @@ from surefoot.idempotency.store.begun import Begun
 from surefoot.idempotency.store.statements import BEGIN, MINE, Statements
 from surefoot.idempotency.store.store import Store
 from surefoot.idempotency.values import Answer, Asked, Claim, State
-from surefoot.testing.failpoints import failpoint
 from tests.support.idempotency.crash_app import main as main
 from tests.support.weakened.statements import change_statement
 
