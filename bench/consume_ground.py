@@ -9,7 +9,6 @@ from sqlalchemy.ext.asyncio import create_async_engine
 
 from bench.consume_tables import HOT_ROWS, STOCK, Base
 from bench.ground import PARTITIONS, Ground
-from outbox_publisher.plan import PendingRow, plan
 from surefoot.database.connection import sqlalchemy_url
 from surefoot.errors import SurefootError
 from surefoot.events.topics import Topic
@@ -17,6 +16,7 @@ from surefoot.log.kafka import KafkaLog
 from surefoot.log.kafka_settings import KafkaSettings
 from surefoot.log.port import Acknowledged, TopicSpec
 from surefoot.outbox.entry import Entry
+from surefoot.relay.plan import PendingRow, plan
 
 
 async def prepare(where: Ground) -> None:

@@ -16,8 +16,6 @@ from dlq.access import Access, AccessSettings, Tokens
 from dlq.http import PREFIX, api
 from dlq.runtime import DlqRuntime
 from dlq.settings import DlqSettings
-from outbox_publisher.runtime import Relay
-from outbox_publisher.settings import RelaySettings
 from surefoot.commands.topics import declared
 from surefoot.consumer import Consumer, Permanent, Transaction
 from surefoot.database.connection import connect
@@ -25,6 +23,8 @@ from surefoot.errors import SurefootError
 from surefoot.events import Catalogue, Event, EventData, new_event
 from surefoot.log.postgres import PostgresLog
 from surefoot.outbox import transaction
+from surefoot.relay.runtime import Relay
+from surefoot.relay.settings import RelaySettings
 
 TRIES = 10
 PATIENCE_S = 30.0

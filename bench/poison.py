@@ -30,7 +30,6 @@ from bench.consume_ground import clear, prepare, publish, topic_of
 from bench.consume_handlers import NAME, OrderPlaced, add_row
 from bench.consume_runs import HERE, LOOK_S, START_S, Run, Working
 from bench.ground import KEYS, PARTITIONS, Ground, entries, ground, order, servers
-from outbox_publisher.plan import PendingRow, plan
 from surefoot.consumer import Consumer, Transaction
 from surefoot.consumer.retry import Retry
 from surefoot.errors import SurefootError
@@ -40,6 +39,7 @@ from surefoot.log.kafka_settings import KafkaSettings
 from surefoot.log.port import Acknowledged, Publisher, TopicSpec
 from surefoot.outbox.entry import Entry, entry_of
 from surefoot.process_guard import create_guarded_process
+from surefoot.relay.plan import PendingRow, plan
 
 RESULTS = Path(__file__).parent / "results"
 GOALS: dict[str, tuple[str, float]] = {"ratio_poison": ("≤", 2)}

@@ -10,7 +10,7 @@ from surefoot.database.schema import DEFAULT_SCHEMA
 from surefoot.telemetry.logging import set_up_logging
 
 if TYPE_CHECKING:
-    from outbox_publisher.settings import RelaySettings
+    from surefoot.relay.settings import RelaySettings
 
 
 def relay(
@@ -26,7 +26,7 @@ def relay(
     one that dies. Everything else is set by the environment: SUREFOOT_RELAY_LEASE, SUREFOOT_RELAY_MAX_ATTEMPTS,
     SUREFOOT_RELAY_ALERT_WEBHOOK … (docs/relay.md lists them).
     """
-    from outbox_publisher.settings import RelaySettings
+    from surefoot.relay.settings import RelaySettings
 
     set_up_logging(log_format)
     url = required_database(database)
@@ -39,8 +39,8 @@ def relay(
 async def _relay(url: str, kafka: str | None, settings: "RelaySettings") -> None:
     import structlog
 
-    from outbox_publisher.runtime import Relay
     from surefoot.database.connection import shown_url
+    from surefoot.relay.runtime import Relay
 
     log = structlog.get_logger("surefoot.relay")
     await check_version(url, settings.db_schema)

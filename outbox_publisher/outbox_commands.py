@@ -8,12 +8,12 @@ from uuid import UUID
 import typer
 from rich.console import Console
 
-from outbox_publisher.operations import BEHIND_LIMIT, STATUSES, Operations, OutboxRow
 from surefoot.commands.operating import decision, operate
 from surefoot.commands.options import Database, Schema
 from surefoot.commands.running import run
 from surefoot.database.schema import DEFAULT_SCHEMA
 from surefoot.errors import ConfigurationError
+from surefoot.relay.operations import BEHIND_LIMIT, STATUSES, Operations, OutboxRow
 
 T = TypeVar("T")
 app = typer.Typer(no_args_is_help=True, help="Events in the outbox: what FAILED and why; retry it, or release its key.")

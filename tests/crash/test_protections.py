@@ -11,12 +11,12 @@ from uuid import UUID
 import asyncpg
 import pytest
 
-from outbox_publisher.operations import Operations
 from surefoot.events import new_event
 from surefoot.log.aiokafka_typed import new_admin
 from surefoot.log.kafka import KafkaLog
 from surefoot.outbox.entry import entry_of
 from surefoot.outbox.write import statement
+from surefoot.relay.operations import Operations
 from surefoot.testing.checkers import check_all
 from tests.crash.conftest import StartRelay
 from tests.support.event_types import ThingHappened

@@ -23,7 +23,6 @@ from dlq.access import AccessSettings
 from dlq.audit import Act, record
 from dlq.settings import DlqSettings
 from orchestrator.settings import OrchestratorSettings
-from outbox_publisher.settings import RelaySettings
 from surefoot.cli import build
 from surefoot.database.connection import connect
 from surefoot.database.embedded import EmbeddedPostgres
@@ -37,6 +36,7 @@ from surefoot.idempotency.values import Answer, Asked
 from surefoot.log.kafka_settings import KafkaSettings
 from surefoot.log.log_settings import LogSettings
 from surefoot.log.postgres import PostgresLog
+from surefoot.relay.settings import RelaySettings
 from tests.conftest import _database
 from tests.support import processes
 from tests.support.corpus import each_of

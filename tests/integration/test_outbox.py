@@ -23,13 +23,13 @@ from sqlalchemy.ext.asyncio import (
 )
 from sqlalchemy.orm import DeclarativeBase, Mapped, Session, mapped_column
 
-from outbox_publisher.plan import PendingRow, record_of
 from surefoot import outbox
 from surefoot.database.connection import sqlalchemy_url
 from surefoot.errors import ConfigurationError, EventTooLarge, FloatMoney, InvalidEvent, UndeclaredEvent
 from surefoot.events import Money, new_event
 from surefoot.log.record_size import record_bytes
 from surefoot.outbox.entry import entry_of
+from surefoot.relay.plan import PendingRow, record_of
 from tests.support.event_types import NeverDeclared, ThingHappened, ThingPaid
 from tests.support.waiting import eventually
 

@@ -8,7 +8,6 @@ from typing import cast
 import asyncpg
 import pytest
 
-from outbox_publisher.operations import Operations
 from surefoot import outbox
 from surefoot.errors import LogUnavailable
 from surefoot.events import decode
@@ -16,6 +15,7 @@ from surefoot.log.kafka import KafkaLog
 from surefoot.log.kafka_settings import KafkaSettings
 from surefoot.log.partitioner import key_hash
 from surefoot.log.port import EventLog, Publisher, PublishOutcome, Record, TopicPartition, TopicSpec
+from surefoot.relay.operations import Operations
 from surefoot.testing.kafka import Broker
 from tests.support.alert_receiver import alert_receiver
 from tests.support.event_types import ThingHappened, things_on

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from outbox_publisher.runtime import Relay
 from surefoot.log.postgres import PostgresLog
+from surefoot.relay.runtime import Relay
 from tests.support.consumer.controls import Mendable
 from tests.support.consumer.fixtures import connection, log, topic
 from tests.support.relay.processes import relay_running

@@ -9,10 +9,10 @@ import pytest
 from structlog.testing import capture_logs
 
 from dlq.intake import Intake
-from outbox_publisher.runtime import Relay
 from surefoot.events import new_event
 from surefoot.log.port import StoredRecord
 from surefoot.log.postgres import PostgresLog
+from surefoot.relay.runtime import Relay
 from tests.support.consumer.controls import Mendable, control, tell
 from tests.support.consumer.processes import consumer_running, create_topics, publish
 from tests.support.dlq.letters import DIED_AT, count, letter_record, put, rows, there_are

@@ -17,11 +17,11 @@ from dlq.jobs import Jobs
 from dlq.people import Person
 from dlq.runtime import DlqRuntime
 from dlq.wanted import Ids
-from outbox_publisher.runtime import Relay
 from surefoot.database.embedded import EmbeddedPostgres
 from surefoot.database.migrate import migrate
 from surefoot.errors import SchemaOutdated
 from surefoot.log.postgres import PostgresLog
+from surefoot.relay.runtime import Relay
 from tests.support.consumer.controls import Mendable
 from tests.support.consumer.effects import effects
 from tests.support.consumer.processes import consumer_running, create_topics, publish

@@ -7,11 +7,11 @@ import pytest
 
 from consumers.parking import headers_json
 from dlq.intake import Intake
-from outbox_publisher.runtime import Relay
 from surefoot.errors import DatabaseRefused
 from surefoot.log.port import Record, TopicPartition
 from surefoot.log.postgres import PostgresLog
 from surefoot.log.record_size import record_bytes
+from surefoot.relay.runtime import Relay
 from tests.support.bad_records import CASES
 from tests.support.consumer.controls import Mendable
 from tests.support.consumer.effects import have_effect

@@ -8,10 +8,10 @@ from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
 
-from outbox_publisher.runtime import Relay
-from outbox_publisher.settings import RelaySettings
 from surefoot.events import decode
 from surefoot.log.port import EventLog, StoredRecord, TopicSpec
+from surefoot.relay.runtime import Relay
+from surefoot.relay.settings import RelaySettings
 from surefoot.testing.checkers import Seen
 from tests.support import processes
 from tests.support.waiting import LONG_ENOUGH_S

@@ -5,11 +5,11 @@ Each function below undoes one protection of the real relay, as a plausible mist
 
 from collections.abc import Callable, Sequence
 
-import outbox_publisher.store as store
-from outbox_publisher.plan import PendingRow
+import surefoot.relay.store as store
 from surefoot.cli import main as main
 from surefoot.log.kafka_publisher import KafkaPublisher
 from surefoot.log.port import Acknowledged, PublishOutcome, Record, Refused, TopicPartition
+from surefoot.relay.plan import PendingRow
 
 
 def fence() -> None:

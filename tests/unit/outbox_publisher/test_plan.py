@@ -2,8 +2,8 @@
 
 from datetime import timedelta
 
-from outbox_publisher.plan import PendingRow, plan, record_of, split
 from surefoot.log.port import Acknowledged, Refused, TopicPartition, TopicSpec
+from surefoot.relay.plan import PendingRow, plan, record_of, split
 from tests.support.corpus import each_of
 
 FOUR = TopicSpec("t", 4, timedelta(days=1), 1000)

@@ -2,7 +2,7 @@
 
 from datetime import timedelta
 
-from outbox_publisher.policy import GiveUp, TryAgain, after_refusal, next_pause
+from surefoot.relay.policy import GiveUp, TryAgain, after_refusal, next_pause
 from surefoot.telemetry.backoff import backoff
 from tests.support.corpus import each_of
 

@@ -5,7 +5,7 @@ from datetime import timedelta
 import pytest
 from pydantic import ValidationError
 
-from outbox_publisher.settings import RelaySettings
+from surefoot.relay.settings import RelaySettings
 
 
 def test_the_defaults_fit_together() -> None:

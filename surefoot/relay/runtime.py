@@ -12,14 +12,6 @@ from collections.abc import Awaitable, Callable
 
 import structlog
 
-from outbox_publisher.doorbell import Doorbell
-from outbox_publisher.housekeeping import keep_house
-from outbox_publisher.lane import Lane
-from outbox_publisher.metrics import DATABASE_OUTAGES, LOG_OUTAGES
-from outbox_publisher.ownership import Ownership
-from outbox_publisher.pacer import Pacer
-from outbox_publisher.settings import RelaySettings
-from outbox_publisher.store import SESSION_SETTINGS, RelayStore
 from surefoot.database.connection import (
     Connection,
     close_quietly,
@@ -31,6 +23,14 @@ from surefoot.database.connection import (
 from surefoot.database.leases import Leases
 from surefoot.errors import LogUnavailable
 from surefoot.log.port import EventLog, Publisher
+from surefoot.relay.doorbell import Doorbell
+from surefoot.relay.housekeeping import keep_house
+from surefoot.relay.lane import Lane
+from surefoot.relay.metrics import DATABASE_OUTAGES, LOG_OUTAGES
+from surefoot.relay.ownership import Ownership
+from surefoot.relay.pacer import Pacer
+from surefoot.relay.settings import RelaySettings
+from surefoot.relay.store import SESSION_SETTINGS, RelayStore
 from surefoot.telemetry.alerts import Alerts
 from surefoot.telemetry.outage import Outage
 

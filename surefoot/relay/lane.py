@@ -15,17 +15,17 @@ from typing import assert_never
 
 import structlog
 
-from outbox_publisher.metrics import FAILED, PUBLISHED, REFUSED, ROUND_SECONDS
-from outbox_publisher.ownership import Ownership
-from outbox_publisher.plan import PendingRow, RefusedRow, plan, split
-from outbox_publisher.policy import ADVICE, GiveUp, TryAgain, after_refusal
-from outbox_publisher.settings import RelaySettings
-from outbox_publisher.store import HOLD_ROWS, RefusedMark, RelayStore
-from outbox_publisher.topics_away import TopicsAway
 from surefoot.database.leases import Lease
 from surefoot.errors import LogUnavailable
 from surefoot.failpoints import failpoint
 from surefoot.log.port import Publisher, Refusal, TopicSpec
+from surefoot.relay.metrics import FAILED, PUBLISHED, REFUSED, ROUND_SECONDS
+from surefoot.relay.ownership import Ownership
+from surefoot.relay.plan import PendingRow, RefusedRow, plan, split
+from surefoot.relay.policy import ADVICE, GiveUp, TryAgain, after_refusal
+from surefoot.relay.settings import RelaySettings
+from surefoot.relay.store import HOLD_ROWS, RefusedMark, RelayStore
+from surefoot.relay.topics_away import TopicsAway
 from surefoot.telemetry.alerts import Alert
 
 log = structlog.get_logger("surefoot.relay")

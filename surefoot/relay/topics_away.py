@@ -6,8 +6,8 @@ When the whole log is away, all topics are; the lanes then find nothing to claim
 
 import time
 
-from outbox_publisher.metrics import LOG_OUTAGES
-from outbox_publisher.settings import RelaySettings
+from surefoot.relay.metrics import LOG_OUTAGES
+from surefoot.relay.settings import RelaySettings
 from surefoot.telemetry.outage import Outage
 
 

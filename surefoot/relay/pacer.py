@@ -9,7 +9,7 @@ import asyncio
 from collections.abc import Callable
 from datetime import timedelta
 
-from outbox_publisher.policy import next_pause
+from surefoot.relay.policy import next_pause
 
 AWAKE = timedelta(milliseconds=4)
 """Longest pause of a lane that nobody rings for."""

@@ -9,11 +9,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 
-from outbox_publisher.plan import PendingRow
 from surefoot.database.connection import Connection, Statement, prepared
 from surefoot.database.leases import Lease
 from surefoot.database.schema import checked_schema
 from surefoot.failpoints import failpoint
+from surefoot.relay.plan import PendingRow
 
 # The planner must take the partial index however stale its statistics are: with fresh ones it did, with old ones it
 # walked all published rows on every claim (docs/decisions/0002). A lost mark only repeats a record, so marks need not

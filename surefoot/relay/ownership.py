@@ -10,9 +10,9 @@ from functools import partial
 
 import structlog
 
-from outbox_publisher.metrics import HEARTBEAT, LEASES_LOST, SHARDS_OWNED
 from surefoot.database.connection import is_database_error
 from surefoot.database.leases import Lease, Leases
+from surefoot.relay.metrics import HEARTBEAT, LEASES_LOST, SHARDS_OWNED
 
 log = structlog.get_logger("surefoot.relay")
 

@@ -8,13 +8,13 @@ import asyncio
 
 import structlog
 
-from outbox_publisher.metrics import OLDEST_UNPUBLISHED, REMOVED
-from outbox_publisher.ownership import Ownership
-from outbox_publisher.settings import RelaySettings
-from outbox_publisher.store import SESSION_SETTINGS, Housekeeping
 from surefoot.database.connection import close_quietly, connect, is_database_error
 from surefoot.errors import LogUnavailable
 from surefoot.log.port import EventLog
+from surefoot.relay.metrics import OLDEST_UNPUBLISHED, REMOVED
+from surefoot.relay.ownership import Ownership
+from surefoot.relay.settings import RelaySettings
+from surefoot.relay.store import SESSION_SETTINGS, Housekeeping
 
 log = structlog.get_logger("surefoot.relay")
 DELETE_ROWS = 2000
