@@ -10,14 +10,14 @@ from typing import Protocol
 
 import httpx
 
-from consumers.runtime import ConsumerRuntime
-from consumers.settings import ConsumerSettings
 from dlq.access import Access, AccessSettings, Tokens
 from dlq.http import PREFIX, api
 from dlq.runtime import DlqRuntime
 from dlq.settings import DlqSettings
 from surefoot.commands.topics import declared
 from surefoot.consumer import Consumer, Permanent, Transaction
+from surefoot.consumer_runtime.runtime import ConsumerRuntime
+from surefoot.consumer_runtime.settings import ConsumerSettings
 from surefoot.database.connection import connect
 from surefoot.errors import SurefootError
 from surefoot.events import Catalogue, Event, EventData, new_event

@@ -17,9 +17,9 @@ from surefoot.errors import ConfigurationError, words_of
 from surefoot.telemetry.logging import set_up_logging
 
 if TYPE_CHECKING:
-    from consumers.positions import From
-    from consumers.settings import ConsumerSettings
     from surefoot.consumer import Consumer
+    from surefoot.consumer_runtime.positions import From
+    from surefoot.consumer_runtime.settings import ConsumerSettings
     from surefoot.log.port import EventLog
 
 EXIT_STUCK = 2
@@ -54,9 +54,9 @@ def consume(
     fails waits with its key and is tried again; out of attempts, it goes to the topic's `.dlq`. Everything else is set
     by the environment: SUREFOOT_CONSUMER_BATCH_RECORDS, SUREFOOT_CONSUMER_HANDLER_TIMEOUT … (docs/consumers.md).
     """
-    from consumers.positions import parse_from
-    from consumers.settings import ConsumerSettings
     from surefoot.consumer import Consumer
+    from surefoot.consumer_runtime.positions import parse_from
+    from surefoot.consumer_runtime.settings import ConsumerSettings
 
     set_up_logging(log_format, level=logging.DEBUG if once or verbose else logging.INFO)
     url = required_database(database)
@@ -76,7 +76,7 @@ async def _consume(
 ) -> None:
     import structlog
 
-    from consumers.runtime import ConsumerRuntime
+    from surefoot.consumer_runtime.runtime import ConsumerRuntime
     from surefoot.database.connection import shown_url
 
     log = structlog.get_logger("surefoot.consumer")

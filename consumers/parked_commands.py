@@ -5,10 +5,10 @@ from typing import Annotated
 
 import typer
 
-from consumers.parked_operations import BEHIND_LIMIT, STATES, ParkedEvent, ParkedOperations
 from surefoot.commands.operating import decision, operate
 from surefoot.commands.options import Database, Schema
 from surefoot.commands.running import run
+from surefoot.consumer_runtime.parked_operations import BEHIND_LIMIT, STATES, ParkedEvent, ParkedOperations
 from surefoot.database.schema import DEFAULT_SCHEMA
 from surefoot.errors import ConfigurationError
 
@@ -129,7 +129,7 @@ async def _retry(verbs: ParkedOperations, row: ParkedEvent, by: str, reason: str
 async def _found(verbs: ParkedOperations, name: str, consumer: str | None) -> list[ParkedEvent]:
     """The parked event of this name, once for each consumer that has it; a sentence if there is none."""
     from consumers.parked_shown import shown_time
-    from consumers.positions import parse_place
+    from surefoot.consumer_runtime.positions import parse_place
 
     place = parse_place(name)
     if place is not None:

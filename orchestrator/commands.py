@@ -53,9 +53,9 @@ def orchestrate(
 async def _orchestrate(sagas: "list[Saga]", url: str, kafka: str | None, schema: str) -> None:
     import structlog
 
-    from consumers.settings import ConsumerSettings
     from orchestrator.runtime import OrchestratorRuntime
     from orchestrator.settings import OrchestratorSettings
+    from surefoot.consumer_runtime.settings import ConsumerSettings
     from surefoot.database.connection import shown_url
 
     log = structlog.get_logger("surefoot.orchestrator")

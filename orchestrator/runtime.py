@@ -10,8 +10,6 @@ from datetime import timedelta
 
 import structlog
 
-from consumers.runtime import ConsumerRuntime
-from consumers.settings import ConsumerSettings
 from orchestrator.consumer import consumer_of
 from orchestrator.deciding import Deciding
 from orchestrator.evidence import Witness
@@ -23,6 +21,8 @@ from orchestrator.statements import SESSION_SETTINGS
 from orchestrator.store import Store
 from orchestrator.timers import Timers
 from surefoot.consumer import Retry
+from surefoot.consumer_runtime.runtime import ConsumerRuntime
+from surefoot.consumer_runtime.settings import ConsumerSettings
 from surefoot.database.connection import DRIVER_ERRORS, close_quietly, connect, explain
 from surefoot.errors import ConfigurationError
 from surefoot.log.port import EventLog

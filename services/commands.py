@@ -67,10 +67,10 @@ def run_services(
 async def _run(services: "list[Service]", url: str, kafka: str | None) -> None:
     import structlog
 
-    from consumers.settings import ConsumerSettings
     from services.runtime import ServicesRuntime
     from services.settings import ServiceSettings
     from services.tables import create_tables
+    from surefoot.consumer_runtime.settings import ConsumerSettings
 
     log = structlog.get_logger("surefoot.services")
     settings = ServiceSettings(database=url)

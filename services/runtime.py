@@ -4,10 +4,10 @@ import asyncio
 from collections.abc import Coroutine, Sequence
 from typing import Any
 
-from consumers.runtime import ConsumerRuntime
-from consumers.settings import ConsumerSettings
 from services.roster import CONSUMERS, beside
 from services.settings import Service, ServiceSettings
+from surefoot.consumer_runtime.runtime import ConsumerRuntime
+from surefoot.consumer_runtime.settings import ConsumerSettings
 from surefoot.log.port import EventLog
 
 

@@ -21,7 +21,7 @@ class Module:
 
     @property
     def word(self) -> str:
-        """The last word of its name, such as `parking` of `consumers.parking`."""
+        """The last word of its name, such as `parking` of `surefoot.consumer_runtime.parking`."""
         return self.name.rpartition(".")[2].rpartition("_")[2]
 
 

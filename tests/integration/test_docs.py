@@ -18,12 +18,12 @@ import psycopg
 import pytest
 from typer.main import get_command
 
-from consumers.settings import ConsumerSettings
 from dlq.access import AccessSettings
 from dlq.audit import Act, record
 from dlq.settings import DlqSettings
 from orchestrator.settings import OrchestratorSettings
 from surefoot.cli import build
+from surefoot.consumer_runtime.settings import ConsumerSettings
 from surefoot.database.connection import connect
 from surefoot.database.embedded import EmbeddedPostgres
 from surefoot.database.tables import metadata

@@ -7,8 +7,8 @@ import asyncpg
 import pytest
 from sqlalchemy import text
 
-from consumers.runtime import ConsumerRuntime
 from surefoot.consumer import Consumer, Transaction
+from surefoot.consumer_runtime.runtime import ConsumerRuntime
 from surefoot.events import Event
 from surefoot.log.kafka import KafkaLog
 from surefoot.log.kafka_settings import KafkaSettings

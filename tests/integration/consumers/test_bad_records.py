@@ -10,8 +10,8 @@ import asyncpg
 import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 
-from consumers.reading import Bad, read
 from surefoot.consumer import Consumer
+from surefoot.consumer_runtime.reading import Bad, read
 from surefoot.events import new_event
 from surefoot.log.kafka import KafkaLog
 from surefoot.log.kafka_settings import KafkaSettings

@@ -12,8 +12,8 @@ from sqlalchemy import BigInteger, FetchedValue, Integer, Text, text
 from sqlalchemy.exc import DBAPIError
 from sqlalchemy.orm import DeclarativeBase, Mapped, mapped_column
 
-from consumers.worker import Worker
 from surefoot.consumer import Consumer, Permanent, Transaction
+from surefoot.consumer_runtime.worker import Worker
 from surefoot.database.guard import GuardedSession
 from surefoot.events import Event, Money
 from surefoot.log.port import TopicPartition

@@ -4,8 +4,8 @@ from dataclasses import replace
 
 import asyncpg
 
-from consumers.parked_operations import ParkedOperations
 from surefoot.consumer import Consumer
+from surefoot.consumer_runtime.parked_operations import ParkedOperations
 from surefoot.events import Event, new_event
 from surefoot.log.postgres import PostgresLog
 from tests.support.consumer.controls import (

@@ -7,9 +7,9 @@ import asyncpg
 import pytest
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from consumers import controls
-from consumers.metrics import CONTROLS
-from consumers.unit import Unit
+from surefoot.consumer_runtime import controls
+from surefoot.consumer_runtime.metrics import CONTROLS
+from surefoot.consumer_runtime.unit import Unit
 from surefoot.log.postgres import PostgresLog
 from tests.support.consumer.controls import (
     Mendable,

@@ -12,9 +12,9 @@ import asyncpg
 import pytest
 from sqlalchemy import text
 
-from consumers.runtime import ConsumerRuntime
-from consumers.settings import ConsumerSettings
 from surefoot.consumer import Consumer, HandlerMisuse, Retry, Transaction
+from surefoot.consumer_runtime.runtime import ConsumerRuntime
+from surefoot.consumer_runtime.settings import ConsumerSettings
 from surefoot.events import Event
 from surefoot.log.postgres import PostgresLog
 from tests.support.consumer.effects import effects, have_effect

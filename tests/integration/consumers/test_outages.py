@@ -12,9 +12,9 @@ import psycopg
 import pytest
 from prometheus_client import REGISTRY
 
-from consumers.runtime import ConsumerRuntime
-from consumers.settings import ConsumerSettings
 from surefoot.consumer import Consumer, Transaction, Transient
+from surefoot.consumer_runtime.runtime import ConsumerRuntime
+from surefoot.consumer_runtime.settings import ConsumerSettings
 from surefoot.database.embedded import EmbeddedPostgres
 from surefoot.database.migrate import migrate
 from surefoot.events import Event

@@ -5,9 +5,9 @@ from datetime import timedelta
 
 import asyncpg
 
-from consumers.runtime import ConsumerRuntime
-from consumers.settings import ConsumerSettings
 from surefoot.consumer import Consumer, OutsideCall, Transaction
+from surefoot.consumer_runtime.runtime import ConsumerRuntime
+from surefoot.consumer_runtime.settings import ConsumerSettings
 from surefoot.events import Event
 from surefoot.log.postgres import PostgresLog
 from tests.support.consumer.effects import effects, have_effect

@@ -9,11 +9,11 @@ from pathlib import Path
 import asyncpg
 import pytest
 
-from consumers.outside import OutsideCalls, Slots
-from consumers.parking import ParkedRow
-from consumers.reading import Delivery, read
-from consumers.unit import Database, FenceLost, Position
 from surefoot.consumer import Consumer, OutsideCall, Transaction
+from surefoot.consumer_runtime.outside import OutsideCalls, Slots
+from surefoot.consumer_runtime.parking import ParkedRow
+from surefoot.consumer_runtime.reading import Delivery, read
+from surefoot.consumer_runtime.unit import Database, FenceLost, Position
 from surefoot.events import Event, new_event
 from surefoot.log.port import StoredRecord, TopicPartition
 from surefoot.log.postgres import PostgresLog

@@ -6,10 +6,10 @@ from datetime import timedelta
 import asyncpg
 import pytest
 
-from consumers.positions import From
-from consumers.runtime import ConsumerRuntime
-from consumers.settings import ConsumerSettings
 from surefoot.consumer import Consumer, OutsideCall, Retry, Transaction
+from surefoot.consumer_runtime.positions import From
+from surefoot.consumer_runtime.runtime import ConsumerRuntime
+from surefoot.consumer_runtime.settings import ConsumerSettings
 from surefoot.events import Event, Money
 from surefoot.log.postgres import PostgresLog
 from tests.support.consumer.controls import settled_as

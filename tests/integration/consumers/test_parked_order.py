@@ -8,9 +8,9 @@ import asyncpg
 import pytest
 from structlog.testing import capture_logs
 
-from consumers.unit import Unit
 from surefoot.consumer import Consumer, OutsideCall, Permanent, Retry, Transaction
 from surefoot.consumer.consumer import WhenDead
+from surefoot.consumer_runtime.unit import Unit
 from surefoot.events import Event, Money, new_event
 from surefoot.log.port import EventLog
 from surefoot.log.postgres import PostgresLog

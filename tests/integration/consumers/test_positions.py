@@ -5,10 +5,10 @@ import asyncio
 import asyncpg
 import pytest
 
-from consumers.positions import From, PositionLost
-from consumers.runtime import ConsumerRuntime
-from consumers.settings import ConsumerSettings
 from surefoot.consumer import Consumer, Transaction
+from surefoot.consumer_runtime.positions import From, PositionLost
+from surefoot.consumer_runtime.runtime import ConsumerRuntime
+from surefoot.consumer_runtime.settings import ConsumerSettings
 from surefoot.errors import ConfigurationError
 from surefoot.events import Event
 from surefoot.log.partitioner import key_hash, partition_of

@@ -7,9 +7,9 @@ from datetime import timedelta
 import asyncpg
 import pytest
 
-from consumers.runtime import POLL, ConsumerRuntime
-from consumers.settings import ConsumerSettings
 from surefoot.consumer import Consumer, Retry, Transaction, Transient
+from surefoot.consumer_runtime.runtime import POLL, ConsumerRuntime
+from surefoot.consumer_runtime.settings import ConsumerSettings
 from surefoot.events import Event
 from surefoot.log.postgres import PostgresLog
 from tests.support.consumer.effects import effects, have_effect

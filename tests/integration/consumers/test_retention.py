@@ -5,8 +5,8 @@ from datetime import timedelta
 import asyncpg
 import pytest
 
-from consumers import housekeeping
 from surefoot.consumer import Consumer
+from surefoot.consumer_runtime import housekeeping
 from surefoot.log.postgres import PostgresLog
 from tests.support.consumer.effects import have_effect
 from tests.support.consumer.processes import consumer_running

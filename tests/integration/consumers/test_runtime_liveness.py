@@ -15,11 +15,11 @@ import pytest
 from prometheus_client import REGISTRY
 from structlog.testing import capture_logs
 
-from consumers import runtime as runtime_module
-from consumers.positions import From
-from consumers.runtime import ConsumerRuntime
-from consumers.settings import ConsumerSettings
 from surefoot.consumer import Consumer, HandlerMisuse, Transaction
+from surefoot.consumer_runtime import runtime as runtime_module
+from surefoot.consumer_runtime.positions import From
+from surefoot.consumer_runtime.runtime import ConsumerRuntime
+from surefoot.consumer_runtime.settings import ConsumerSettings
 from surefoot.errors import LogUnavailable
 from surefoot.events import Event
 from surefoot.log.partitioner import key_hash, partition_of

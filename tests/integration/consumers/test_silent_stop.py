@@ -6,9 +6,9 @@ from datetime import timedelta
 import asyncpg
 from structlog.testing import capture_logs
 
-from consumers.runtime import ConsumerRuntime
-from consumers.settings import ConsumerSettings
 from surefoot.consumer import Consumer, Transaction
+from surefoot.consumer_runtime.runtime import ConsumerRuntime
+from surefoot.consumer_runtime.settings import ConsumerSettings
 from surefoot.events import Event
 from surefoot.log.postgres import PostgresLog
 from tests.support.consumer.controls import settled_as

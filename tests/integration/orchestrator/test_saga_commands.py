@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from consumers.parking import headers_json
+from surefoot.consumer_runtime.parking import headers_json
 from surefoot.events import encode, encode_data, new_event
 from tests.support.command_line import assert_says
 from tests.support.saga.stored_sagas import Ground, captured, pickup, placement, saga

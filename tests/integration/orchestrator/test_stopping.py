@@ -5,9 +5,9 @@ from typing import Any
 
 import pytest
 
-from consumers.settings import ConsumerSettings
 from orchestrator.runtime import OrchestratorRuntime
 from orchestrator.settings import OrchestratorSettings
+from surefoot.consumer_runtime.settings import ConsumerSettings
 from tests.support.consumer.processes import QUICK as QUICK_CONSUMER
 from tests.support.proxy import Proxy
 from tests.support.saga.orchestrators import QUICK, Stage

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import asyncpg
 
-from consumers.runtime import ConsumerRuntime
-from consumers.settings import ConsumerSettings
 from surefoot.consumer import Consumer
+from surefoot.consumer_runtime.runtime import ConsumerRuntime
+from surefoot.consumer_runtime.settings import ConsumerSettings
 from surefoot.events import Event, EventData, encode, encode_data, event_type_of, new_event
 from surefoot.log.partitioner import key_hash, partition_of
 from surefoot.log.port import EventLog, Record, TopicPartition

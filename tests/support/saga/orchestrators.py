@@ -8,11 +8,11 @@ from datetime import timedelta
 
 import asyncpg
 
-from consumers.settings import ConsumerSettings
 from orchestrator.runtime import OrchestratorRuntime
 from orchestrator.settings import OrchestratorSettings
 from surefoot import outbox
 from surefoot.consumer import Consumer
+from surefoot.consumer_runtime.settings import ConsumerSettings
 from surefoot.events import EventData
 from surefoot.log.port import EventLog
 from surefoot.saga import Saga

@@ -10,7 +10,6 @@ from typing import Any
 
 import asyncpg
 
-from consumers.runtime import ConsumerRuntime
 from schemas import catalogue
 from schemas.payment import CapturePayment, RefundPayment, ReversePayment
 from services.payment.choreography import choreography_consumer
@@ -21,6 +20,7 @@ from services.tables import create_tables
 from surefoot.commands.topics import declared
 from surefoot.consumer import Retry
 from surefoot.consumer.outside import call_keys
+from surefoot.consumer_runtime.runtime import ConsumerRuntime
 from surefoot.events import Event, EventData, Money, new_event
 from surefoot.events.commands import Command, Direction
 from surefoot.log.postgres import PostgresLog

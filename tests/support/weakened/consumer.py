@@ -6,14 +6,14 @@ Each function below undoes one protection of the real consumer, as a plausible m
 from collections.abc import Callable, Sequence
 from typing import Any, cast
 
-from consumers import batch
-from consumers.parking import Parking
-from consumers.partitions import Partitions
-from consumers.positions import Positions
-from consumers.reading import Reading
-from consumers.statements import Statements
-from consumers.unit import Position, Unit
 from surefoot.cli import main as main
+from surefoot.consumer_runtime import batch
+from surefoot.consumer_runtime.parking import Parking
+from surefoot.consumer_runtime.partitions import Partitions
+from surefoot.consumer_runtime.positions import Positions
+from surefoot.consumer_runtime.reading import Reading
+from surefoot.consumer_runtime.statements import Statements
+from surefoot.consumer_runtime.unit import Position, Unit
 from surefoot.database.connection import Connection
 from surefoot.database.guard import Guard
 from surefoot.log.port import Subscription, TopicPartition

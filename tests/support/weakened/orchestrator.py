@@ -10,15 +10,15 @@ from contextvars import ContextVar
 from dataclasses import replace
 from typing import Any, cast
 
-from consumers import batch
-from consumers.reading import Reading
-from consumers.unit import Position, Unit
 from orchestrator import deciding, silence, timers
 from orchestrator.silence import Due, Evidence, Suspicion, Why
 from orchestrator.statements import Statements
 from orchestrator.store import Store
 from orchestrator.work import Work
 from surefoot.cli import main as main
+from surefoot.consumer_runtime import batch
+from surefoot.consumer_runtime.reading import Reading
+from surefoot.consumer_runtime.unit import Position, Unit
 from surefoot.database.connection import Connection, connect
 from surefoot.events import Event, EventData
 from surefoot.outbox import Outbox

@@ -2,8 +2,8 @@
 
 from datetime import timedelta
 
-from consumers.batch_size import BatchSize
-from consumers.settings import ConsumerSettings
+from surefoot.consumer_runtime.batch_size import BatchSize
+from surefoot.consumer_runtime.settings import ConsumerSettings
 
 
 def size(**changes: object) -> BatchSize:

@@ -1,7 +1,7 @@
 """Records between the poll and the batch: bounded by number and by bytes."""
 
-from consumers.buffer import Buffer, PollSize
-from consumers.settings import ConsumerSettings
+from surefoot.consumer_runtime.buffer import Buffer, PollSize
+from surefoot.consumer_runtime.settings import ConsumerSettings
 from tests.support.consumer.records import raw
 
 

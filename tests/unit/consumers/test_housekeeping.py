@@ -4,9 +4,9 @@ from datetime import timedelta
 
 import pytest
 
-from consumers.housekeeping import retention_of
-from consumers.settings import ConsumerSettings
 from surefoot.consumer import Consumer, Transaction
+from surefoot.consumer_runtime.housekeeping import retention_of
+from surefoot.consumer_runtime.settings import ConsumerSettings
 from surefoot.events import Event, EventData
 from tests.support.event_types import ThingMentioned, ThingRecorded
 

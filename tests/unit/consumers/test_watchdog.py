@@ -12,7 +12,7 @@ import pytest
 from prometheus_client import REGISTRY
 from structlog.testing import capture_logs
 
-from consumers.watchdog import Watchdog, blocker
+from surefoot.consumer_runtime.watchdog import Watchdog, blocker
 from tests.support.waiting import eventually
 
 pytestmark = pytest.mark.slow
@@ -117,9 +117,9 @@ def frames_of(modules: list[str]) -> Any:
 @pytest.mark.parametrize(
     ("modules", "said"),
     [
-        (["asyncio.runners", "consumers.worker", "shop.orders"], "shop.orders.f2 (line 2)"),
-        (["consumers.handling", "shop.orders", "surefoot.outbox"], "shop.orders.f1 (line 2)"),
-        (["consumers.handling", "shop", "http", "ssl"], "shop.f1 (line 2), at ssl.f3 (line 2)"),
+        (["asyncio.runners", "surefoot.consumer_runtime.worker", "shop.orders"], "shop.orders.f2 (line 2)"),
+        (["surefoot.consumer_runtime.handling", "shop.orders", "surefoot.outbox"], "shop.orders.f1 (line 2)"),
+        (["surefoot.consumer_runtime.handling", "shop", "http", "ssl"], "shop.f1 (line 2), at ssl.f3 (line 2)"),
         (["click", "asyncio.events", "shop.task"], "shop.task.f2 (line 2)"),
     ],
     ids=["a handler", "in our own code for a handler", "in a library", "a task that a handler made"],

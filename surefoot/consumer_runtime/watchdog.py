@@ -12,7 +12,7 @@ from types import FrameType
 
 import structlog
 
-from consumers.metrics import LOOP_STALLS
+from surefoot.consumer_runtime.metrics import LOOP_STALLS
 
 log = structlog.get_logger("surefoot.consumer")
 BEAT_S = 0.5

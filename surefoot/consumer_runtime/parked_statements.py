@@ -1,6 +1,6 @@
 """The SQL of parked events. Consumer, topic and partition are $1, $2, $3 throughout."""
 
-from consumers.statements import HERE
+from surefoot.consumer_runtime.statements import HERE
 
 # JSON as text: SQLAlchemy has told the driver to take it apart on its connections, and other drivers do not.
 COLUMNS = (

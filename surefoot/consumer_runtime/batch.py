@@ -8,18 +8,18 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import assert_never
 
-from consumers import event_lines
-from consumers.contention import Contention
-from consumers.controls import Controls
-from consumers.deaths import Deaths
-from consumers.handling import Handled, Handling
-from consumers.metrics import BATCH_SECONDS, BATCHES, DEAD, DUPLICATES, IGNORED, PARKED, PROCESSED
-from consumers.parking import Parked, Parking
-from consumers.plan import Bury, Handle, HandleRun, Obey, Plan, Prepare, Wait, plan
-from consumers.reading import Bad, Delivery, Passed, Reading
-from consumers.unit import Database, FenceLost, PartFailed, Position, Unit, own
 from surefoot.consumer import Consumer
 from surefoot.consumer.dead_letter import bad_record
+from surefoot.consumer_runtime import event_lines
+from surefoot.consumer_runtime.contention import Contention
+from surefoot.consumer_runtime.controls import Controls
+from surefoot.consumer_runtime.deaths import Deaths
+from surefoot.consumer_runtime.handling import Handled, Handling
+from surefoot.consumer_runtime.metrics import BATCH_SECONDS, BATCHES, DEAD, DUPLICATES, IGNORED, PARKED, PROCESSED
+from surefoot.consumer_runtime.parking import Parked, Parking
+from surefoot.consumer_runtime.plan import Bury, Handle, HandleRun, Obey, Plan, Prepare, Wait, plan
+from surefoot.consumer_runtime.reading import Bad, Delivery, Passed, Reading
+from surefoot.consumer_runtime.unit import Database, FenceLost, PartFailed, Position, Unit, own
 from surefoot.failpoints import failpoint
 from surefoot.outbox.entry import Entry
 

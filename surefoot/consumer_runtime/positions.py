@@ -7,7 +7,7 @@ import re
 from dataclasses import dataclass
 from typing import Literal
 
-from consumers.unit import Database, Position, lock_name
+from surefoot.consumer_runtime.unit import Database, Position, lock_name
 from surefoot.errors import ConfigurationError, SurefootError
 from surefoot.log.port import EventLog, TopicPartition
 

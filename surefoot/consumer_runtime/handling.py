@@ -8,13 +8,13 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any, Literal, assert_never
 
-from consumers import barriers
-from consumers.metrics import HANDLER_SECONDS
-from consumers.reading import Delivery
-from consumers.unit import Unit
 from surefoot.consumer import Consumer, HandlerMisuse, Transaction
 from surefoot.consumer.handlers import BatchHandler, CommandHandler, EventHandler, OutsideHandler
 from surefoot.consumer.outside import prepared_json
+from surefoot.consumer_runtime import barriers
+from surefoot.consumer_runtime.metrics import HANDLER_SECONDS
+from surefoot.consumer_runtime.reading import Delivery
+from surefoot.consumer_runtime.unit import Unit
 from surefoot.errors import InvalidEvent
 from surefoot.events import Event, EventData
 from surefoot.events.commands import Command, command_of

@@ -12,18 +12,18 @@ from typing import Any
 
 import structlog
 
-from consumers import event_lines
-from consumers.batch import receive, settle
-from consumers.controls import Controls
-from consumers.deaths import Deaths
-from consumers.handling import Handled, Handling
-from consumers.metrics import ATTEMPTS, DEAD, PARKED, PROCESSED
-from consumers.parking import Parked, ParkedRow, Parking, with_failure
-from consumers.reading import Bad, Delivery, Reading
-from consumers.unit import Database, FenceLost, PartFailed, Position, Unit, own
 from surefoot.consumer import Consumer
 from surefoot.consumer.dead_letter import DeadReason, Diagnosis, bad_record, diagnose
 from surefoot.consumer.handlers import BatchHandler, OutsideHandler
+from surefoot.consumer_runtime import event_lines
+from surefoot.consumer_runtime.batch import receive, settle
+from surefoot.consumer_runtime.controls import Controls
+from surefoot.consumer_runtime.deaths import Deaths
+from surefoot.consumer_runtime.handling import Handled, Handling
+from surefoot.consumer_runtime.metrics import ATTEMPTS, DEAD, PARKED, PROCESSED
+from surefoot.consumer_runtime.parking import Parked, ParkedRow, Parking, with_failure
+from surefoot.consumer_runtime.reading import Bad, Delivery, Reading
+from surefoot.consumer_runtime.unit import Database, FenceLost, PartFailed, Position, Unit, own
 from surefoot.events.text import format_time
 from surefoot.failpoints import failpoint
 from surefoot.outbox.entry import Entry

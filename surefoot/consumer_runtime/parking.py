@@ -8,10 +8,10 @@ from typing import Literal, NamedTuple
 
 import orjson
 
-from consumers.parked_statements import ParkedStatements
-from consumers.reading import recorded_ms
-from consumers.unit import Position
 from surefoot.consumer.dead_letter import MAX_FAILURES, Diagnosis
+from surefoot.consumer_runtime.parked_statements import ParkedStatements
+from surefoot.consumer_runtime.reading import recorded_ms
+from surefoot.consumer_runtime.unit import Position
 from surefoot.database.connection import Connection, Row
 from surefoot.errors import SurefootError
 from surefoot.log.port import Headers, StoredRecord

@@ -3,7 +3,7 @@
 from collections import deque
 from collections.abc import Iterable, Sequence
 
-from consumers.settings import ConsumerSettings
+from surefoot.consumer_runtime.settings import ConsumerSettings
 from surefoot.log.port import StoredRecord
 
 FIRST_POLL = 100

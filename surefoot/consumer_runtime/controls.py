@@ -7,15 +7,15 @@ knows how that went.
 
 from dataclasses import dataclass
 
-from consumers.handling import Handled
-from consumers.metrics import CONTROLS
-from consumers.parking import ParkedRow, Parking, headers_json, parked_row
-from consumers.reading import Bad, Delivery, Told, read
-from consumers.unit import Unit
 from surefoot.consumer import Consumer
 from surefoot.consumer.contracts import Answer, ControlOutcome
 from surefoot.consumer.controls import Control
 from surefoot.consumer.dead_letter import printable
+from surefoot.consumer_runtime.handling import Handled
+from surefoot.consumer_runtime.metrics import CONTROLS
+from surefoot.consumer_runtime.parking import ParkedRow, Parking, headers_json, parked_row
+from surefoot.consumer_runtime.reading import Bad, Delivery, Told, read
+from surefoot.consumer_runtime.unit import Unit
 from surefoot.database.connection import Row
 from surefoot.events import new_event
 from surefoot.log.port import StoredRecord

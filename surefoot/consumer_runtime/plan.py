@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 
-from consumers.reading import Bad, Delivery, Passed, Reading, Told
 from surefoot.consumer.consumer import WhenDead
 from surefoot.consumer.handlers import BatchHandler, OutsideHandler, same_function
+from surefoot.consumer_runtime.reading import Bad, Delivery, Passed, Reading, Told
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,13 +7,13 @@ from typing import Literal
 import structlog
 from sqlalchemy.exc import SQLAlchemyError
 
-from consumers.metrics import OUTAGES
-from consumers.parked_batch import Verdict
-from consumers.reading import Bad, Delivery
-from consumers.settings import ConsumerSettings
-from consumers.unit import PartFailed, Position
 from surefoot.consumer import Consumer
 from surefoot.consumer.failures import FailureClass, Rules, causes, classify, sqlstate_of
+from surefoot.consumer_runtime.metrics import OUTAGES
+from surefoot.consumer_runtime.parked_batch import Verdict
+from surefoot.consumer_runtime.reading import Bad, Delivery
+from surefoot.consumer_runtime.settings import ConsumerSettings
+from surefoot.consumer_runtime.unit import PartFailed, Position
 from surefoot.database.connection import close_quietly, connect, explain, is_database_error
 from surefoot.telemetry.alerts import Alert, Alerts
 from surefoot.telemetry.outage import Outage

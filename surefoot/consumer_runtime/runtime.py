@@ -14,24 +14,24 @@ from datetime import timedelta
 
 import structlog
 
-from consumers.batch import Batches
-from consumers.batch_size import BatchSize
-from consumers.buffer import PollSize
-from consumers.controls import Controls
-from consumers.failing import Failing, explained, is_away, outage_of
-from consumers.handling import Handling
-from consumers.housekeeping import Housekeeping
-from consumers.metrics import HEARTBEAT
-from consumers.outside import Slots
-from consumers.parked_batch import ParkedBatches
-from consumers.parking import Parking
-from consumers.partitions import Partitions
-from consumers.positions import From, Positions, gap
-from consumers.settings import ConsumerSettings
-from consumers.unit import Database, Position
-from consumers.watchdog import Watchdog
-from consumers.worker import Worker
 from surefoot.consumer import Consumer
+from surefoot.consumer_runtime.batch import Batches
+from surefoot.consumer_runtime.batch_size import BatchSize
+from surefoot.consumer_runtime.buffer import PollSize
+from surefoot.consumer_runtime.controls import Controls
+from surefoot.consumer_runtime.failing import Failing, explained, is_away, outage_of
+from surefoot.consumer_runtime.handling import Handling
+from surefoot.consumer_runtime.housekeeping import Housekeeping
+from surefoot.consumer_runtime.metrics import HEARTBEAT
+from surefoot.consumer_runtime.outside import Slots
+from surefoot.consumer_runtime.parked_batch import ParkedBatches
+from surefoot.consumer_runtime.parking import Parking
+from surefoot.consumer_runtime.partitions import Partitions
+from surefoot.consumer_runtime.positions import From, Positions, gap
+from surefoot.consumer_runtime.settings import ConsumerSettings
+from surefoot.consumer_runtime.unit import Database, Position
+from surefoot.consumer_runtime.watchdog import Watchdog
+from surefoot.consumer_runtime.worker import Worker
 from surefoot.errors import ConfigurationError, LeaseLost, LogUnavailable
 from surefoot.log.port import EventLog, StoredRecord, TopicPartition
 from surefoot.log.postgres_records import RecordsGone

@@ -12,11 +12,11 @@ from datetime import timedelta
 import structlog
 from sqlalchemy.exc import DBAPIError
 
-from consumers.metrics import LAG, OLDEST_PARKED, PARKED_KEYS, REMOVED
-from consumers.parked_statements import ParkedStatements
-from consumers.settings import ConsumerSettings
-from consumers.unit import Database
 from surefoot.consumer import Consumer
+from surefoot.consumer_runtime.metrics import LAG, OLDEST_PARKED, PARKED_KEYS, REMOVED
+from surefoot.consumer_runtime.parked_statements import ParkedStatements
+from surefoot.consumer_runtime.settings import ConsumerSettings
+from surefoot.consumer_runtime.unit import Database
 from surefoot.database.connection import is_database_error
 from surefoot.errors import LogUnavailable
 from surefoot.log.port import EventLog, TopicPartition

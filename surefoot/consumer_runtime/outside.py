@@ -12,13 +12,13 @@ from typing import Any
 
 import orjson
 
-from consumers.handling import ordinary_errors
-from consumers.parking import ParkedRow
-from consumers.reading import Delivery
-from consumers.unit import Database, FenceLost, Position
 from surefoot.consumer import OutsideCall
 from surefoot.consumer.handlers import OutsideHandler
 from surefoot.consumer.outside import call_keys
+from surefoot.consumer_runtime.handling import ordinary_errors
+from surefoot.consumer_runtime.parking import ParkedRow
+from surefoot.consumer_runtime.reading import Delivery
+from surefoot.consumer_runtime.unit import Database, FenceLost, Position
 from surefoot.events.commands import command_of
 from surefoot.failpoints import failpoint
 from surefoot.telemetry.tracing import handling

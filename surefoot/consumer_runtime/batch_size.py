@@ -4,7 +4,7 @@ It begins with one and doubles while batches are quick. A batch of slow handlers
 events back, for minutes; and when partitions move more often than a batch takes, its work would be undone each time.
 """
 
-from consumers.settings import ConsumerSettings
+from surefoot.consumer_runtime.settings import ConsumerSettings
 
 
 class BatchSize:

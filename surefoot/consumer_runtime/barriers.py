@@ -22,7 +22,7 @@ from surefoot.log.partitioner import key_hash
 from surefoot.outbox.entry import Entry
 
 if TYPE_CHECKING:  # a unit holds the barriers of its transaction
-    from consumers.unit import Unit
+    from surefoot.consumer_runtime.unit import Unit
 
 
 @dataclass(frozen=True, slots=True)
