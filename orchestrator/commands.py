@@ -53,10 +53,10 @@ def orchestrate(
 async def _orchestrate(sagas: "list[Saga]", url: str, kafka: str | None, schema: str) -> None:
     import structlog
 
-    from orchestrator.runtime import OrchestratorRuntime
-    from orchestrator.settings import OrchestratorSettings
     from surefoot.consumer_runtime.settings import ConsumerSettings
     from surefoot.database.connection import shown_url
+    from surefoot.orchestrator.runtime import OrchestratorRuntime
+    from surefoot.orchestrator.settings import OrchestratorSettings
 
     log = structlog.get_logger("surefoot.orchestrator")
     await check_version(url, schema)

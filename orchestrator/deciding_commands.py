@@ -15,9 +15,9 @@ from surefoot.database.schema import DEFAULT_SCHEMA
 from surefoot.errors import ConfigurationError
 
 if TYPE_CHECKING:
-    from orchestrator.given import Given
-    from orchestrator.operators import Outcome
     from surefoot.database.connection import Connection
+    from surefoot.orchestrator.given import Given
+    from surefoot.orchestrator.operators import Outcome
     from surefoot.saga.stimulus import Verb
 
 EXIT_NOT_NOW = 1
@@ -124,7 +124,7 @@ def skip(
     For what somebody did by hand. Nothing is sent to the service: that it is really so is your word, kept in the
     history with your reason.
     """
-    from orchestrator.given import Given
+    from surefoot.orchestrator.given import Given
 
     if not step:
         raise ConfigurationError(
@@ -150,11 +150,11 @@ def _do(
     given: "Given | None" = None,
 ) -> None:
     from consumers.parked_shown import console
-    from orchestrator import operators
     from orchestrator.loading import load_sagas
-    from orchestrator.registry import Registry
     from orchestrator.shown import outcome_told
-    from orchestrator.store import Store
+    from surefoot.orchestrator import operators
+    from surefoot.orchestrator.registry import Registry
+    from surefoot.orchestrator.store import Store
     from surefoot.saga import NotNow
     from surefoot.saga.stimulus import Operated
 

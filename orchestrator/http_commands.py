@@ -45,7 +45,9 @@ def serve(
 
 
 async def _serve(url: str, schema: str, listener: socket.socket) -> None:
-    from orchestrator.http_server import ReadApi  # FastAPI takes its time to load; the other commands go without
+    from surefoot.orchestrator.http_server import (
+        ReadApi,  # FastAPI takes its time to load; the other commands go without
+    )
 
     await check_version(url, schema)
     typer.echo(f"Sagas are at {url_of(listener)}/sagas (Ctrl-C stops it)")

@@ -20,9 +20,9 @@ from surefoot.database.schema import DEFAULT_SCHEMA
 from surefoot.errors import ConfigurationError
 
 if TYPE_CHECKING:
-    from orchestrator.looking import Looking
-    from orchestrator.registry import Registry
-    from orchestrator.views import SagaLine, SagaView
+    from surefoot.orchestrator.looking import Looking
+    from surefoot.orchestrator.registry import Registry
+    from surefoot.orchestrator.views import SagaLine, SagaView
     from surefoot.saga.instance import Status
 
 T = TypeVar("T")
@@ -78,9 +78,9 @@ def list_(
     With --status COMPLETED, COMPENSATED or FAILED: ended ones, newest first.
     """
     from consumers.parked_shown import console
-    from orchestrator.looking import Wanted
     from orchestrator.sentences import parse_duration
     from orchestrator.shown import print_json, print_line
+    from surefoot.orchestrator.looking import Wanted
 
     wanted = Wanted(
         _status(status),
@@ -125,9 +125,9 @@ def show(
     """Show one saga: where it stands and what you can do, its steps, its history, and what is parked for it."""
 
     from consumers.parked_shown import console
-    from orchestrator.possible import needs_result, possible
     from orchestrator.sentences import where_it_stands
     from orchestrator.shown import print_json, print_saga
+    from surefoot.orchestrator.possible import needs_result, possible
 
     async def work(looking: "Looking") -> None:
         registry = _registry(sagas)
@@ -166,7 +166,7 @@ app.command()(diagram)
 
 async def _found(looking: "Looking", name: str) -> "SagaView":
     """By its id, or as the only one about an entity."""
-    from orchestrator.looking import Wanted, ids_of
+    from surefoot.orchestrator.looking import Wanted, ids_of
 
     saga_id = _uuid(name)
     found = None if saga_id is None else await looking.get(saga_id)
@@ -188,7 +188,7 @@ async def _found(looking: "Looking", name: str) -> "SagaView":
 def _registry(names: list[str] | None) -> "Registry | None":
     """None if there is none here. Looking goes without; but a mistake in --sagas is said."""
     from orchestrator.loading import load_sagas
-    from orchestrator.registry import Registry
+    from surefoot.orchestrator.registry import Registry
 
     try:
         return Registry(load_sagas(names))
@@ -215,6 +215,6 @@ def _uuid(text: str) -> UUID | None:
 
 
 async def _with(database: str | None, schema: str, work: "Callable[[Looking], Awaitable[T]]") -> T:
-    from orchestrator.looking import Looking
+    from surefoot.orchestrator.looking import Looking
 
     return await operate(Looking, work, database=database, schema=schema, name="surefoot-saga")

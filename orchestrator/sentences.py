@@ -5,8 +5,8 @@ from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 from typing import assert_never
 
-from orchestrator.views import HistoryLine, SagaLine, SagaView, StepLine
 from surefoot.errors import ConfigurationError
+from surefoot.orchestrator.views import HistoryLine, SagaLine, SagaView, StepLine
 from surefoot.saga.instance import ENDED
 from surefoot.saga.stimulus import Verb
 

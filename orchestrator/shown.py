@@ -8,13 +8,13 @@ import typer
 
 from consumers.parked_shown import console, in_words
 from orchestrator.sentences import in_line, shown, what_it_does, where_it_stands
-from orchestrator.views import HistoryLine, ParkedLine, SagaLine, SagaView, StepLine
 from surefoot.consumer.dead_letter import printable
+from surefoot.orchestrator.views import HistoryLine, ParkedLine, SagaLine, SagaView, StepLine
 from surefoot.saga.instance import ENDED
 from surefoot.saga.stimulus import Verb
 
 if TYPE_CHECKING:
-    from orchestrator.operators import Outcome
+    from surefoot.orchestrator.operators import Outcome
 
 _MAX_SHOWN = 2_000
 _MAX_RESULT = 200

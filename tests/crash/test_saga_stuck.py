@@ -2,9 +2,9 @@
 
 import pytest
 
-from orchestrator.operators import operate
-from orchestrator.registry import Registry
-from orchestrator.store import Store
+from surefoot.orchestrator.operators import operate
+from surefoot.orchestrator.registry import Registry
+from surefoot.orchestrator.store import Store
 from surefoot.saga.stimulus import Operated
 from tests.support.checkers.saga import Line
 from tests.support.saga.crash_app import sagas

@@ -21,7 +21,6 @@ from typer.main import get_command
 from dlq.access import AccessSettings
 from dlq.audit import Act, record
 from dlq.settings import DlqSettings
-from orchestrator.settings import OrchestratorSettings
 from surefoot.cli import build
 from surefoot.consumer_runtime.settings import ConsumerSettings
 from surefoot.database.connection import connect
@@ -36,6 +35,7 @@ from surefoot.idempotency.values import Answer, Asked
 from surefoot.log.kafka_settings import KafkaSettings
 from surefoot.log.log_settings import LogSettings
 from surefoot.log.postgres import PostgresLog
+from surefoot.orchestrator.settings import OrchestratorSettings
 from surefoot.relay.settings import RelaySettings
 from tests.conftest import _database
 from tests.support import processes

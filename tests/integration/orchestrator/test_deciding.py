@@ -7,13 +7,13 @@ from datetime import timedelta
 import asyncpg
 import pytest
 
-from orchestrator.deciding import Deciding
-from orchestrator.registry import Registry
-from orchestrator.store import Store
-from orchestrator.work import Work
 from surefoot import outbox
 from surefoot.consumer.contracts import CommandFailed
 from surefoot.events import Event, EventData, new_event
+from surefoot.orchestrator.deciding import Deciding
+from surefoot.orchestrator.registry import Registry
+from surefoot.orchestrator.store import Store
+from surefoot.orchestrator.work import Work
 from surefoot.saga import Saga
 from tests.support.saga.trips import Booked, Charged, PaperReady, TicketSent, TripRequested, send_ticket, trip_saga
 

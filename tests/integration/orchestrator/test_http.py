@@ -7,8 +7,8 @@ import asyncpg
 import httpx
 import pytest
 
-from orchestrator.http import api
 from surefoot.database.embedded import EmbeddedPostgres
+from surefoot.orchestrator.http import api
 from tests.support.corpus import each_of
 from tests.support.saga.stored_sagas import Ground
 

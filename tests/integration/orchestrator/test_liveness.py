@@ -6,10 +6,10 @@ from datetime import timedelta
 import asyncpg
 import pytest
 
-from orchestrator.operators import operate
-from orchestrator.registry import Registry
-from orchestrator.store import Store
 from surefoot.events import new_event
+from surefoot.orchestrator.operators import operate
+from surefoot.orchestrator.registry import Registry
+from surefoot.orchestrator.store import Store
 from surefoot.saga import Saga
 from surefoot.saga.parts import Make
 from surefoot.saga.stimulus import Operated
@@ -95,7 +95,7 @@ def cannot_be_published(trip: TripRequested) -> Unbook:
 async def test_a_saga_whose_functions_fail_on_a_timer_gets_stuck_and_the_others_go_on(
     undo: Make, why: str, stage: Stage, agency: Agency, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("orchestrator.timers.LAST_LOOK", timedelta(milliseconds=50))
+    monkeypatch.setattr("surefoot.orchestrator.timers.LAST_LOOK", timedelta(milliseconds=50))
     saga = Saga("broken", version=1, starts_on=TripRequested)
     saga.step("book", do=book, done_on=Booked, undo=undo, undone_on=Unbooked, timeout=timedelta(milliseconds=200))
     saga.step("print", do=send_ticket, done_on=TicketSent, nothing_to_undo=True)

@@ -5,12 +5,12 @@ import asyncio
 import asyncpg
 import pytest
 
-from orchestrator import operators
-from orchestrator.operators import Outcome, UnknownSaga, operate
-from orchestrator.registry import Registry
 from orchestrator.sagas import order_placement, return_processing
-from orchestrator.store import Store
 from surefoot.errors import ConfigurationError
+from surefoot.orchestrator import operators
+from surefoot.orchestrator.operators import Outcome, UnknownSaga, operate
+from surefoot.orchestrator.registry import Registry
+from surefoot.orchestrator.store import Store
 from surefoot.saga import NotNow
 from surefoot.saga.stimulus import Operated, Verb
 from tests.support.saga.stored_sagas import Ground, captured, ground_at

@@ -5,9 +5,9 @@ from typing import Any
 
 import pytest
 
-from orchestrator.runtime import OrchestratorRuntime
-from orchestrator.settings import OrchestratorSettings
 from surefoot.consumer_runtime.settings import ConsumerSettings
+from surefoot.orchestrator.runtime import OrchestratorRuntime
+from surefoot.orchestrator.settings import OrchestratorSettings
 from tests.support.consumer.processes import QUICK as QUICK_CONSUMER
 from tests.support.proxy import Proxy
 from tests.support.saga.orchestrators import QUICK, Stage
@@ -33,7 +33,7 @@ class ReadsNothing:
 async def test_timers_and_housekeeping_do_not_wait_for_a_database_that_fell_silent(
     stage: Stage, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("orchestrator.runtime.ConsumerRuntime", ReadsNothing)
+    monkeypatch.setattr("surefoot.orchestrator.runtime.ConsumerRuntime", ReadsNothing)
     settings, reading = OrchestratorSettings(**QUICK), ConsumerSettings(**QUICK_CONSUMER)  # type: ignore[arg-type]
     asked = """SELECT count(*) FROM pg_stat_activity
                WHERE application_name = 'surefoot saga timers' AND datname = current_database()

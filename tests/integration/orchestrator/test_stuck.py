@@ -4,8 +4,8 @@ from datetime import timedelta
 
 from structlog.testing import capture_logs
 
-from orchestrator.housekeeping import Housekeeping
-from orchestrator.settings import OrchestratorSettings
+from surefoot.orchestrator.housekeeping import Housekeeping
+from surefoot.orchestrator.settings import OrchestratorSettings
 from tests.support.saga.orchestrators import Stage, on_stage
 from tests.support.saga.trips import Agency, TripRequested, agency_consumer, trip_saga
 

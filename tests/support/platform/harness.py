@@ -4,8 +4,6 @@ from collections.abc import Iterable, Sequence, Set
 from dataclasses import dataclass, field
 from typing import Any
 
-from orchestrator.consumer import NAME as ORCHESTRATOR
-from orchestrator.registry import Registry
 from orchestrator.sagas import sagas
 from services.buyers.buyers import Buyers
 from services.checks import contradictions
@@ -14,6 +12,8 @@ from services.platform import Platform
 from services.roster import CONSUMERS
 from surefoot.database.connection import Connection, Row
 from surefoot.log.port import EventLog, TopicPartition
+from surefoot.orchestrator.consumer import NAME as ORCHESTRATOR
+from surefoot.orchestrator.registry import Registry
 from tests.support.checkers.saga import (
     Line,
     SagaRow,

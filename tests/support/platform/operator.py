@@ -4,12 +4,12 @@ has to come back. The provider itself only ever declines, and then there is noth
 
 import asyncio
 
-from orchestrator.operators import operate
-from orchestrator.registry import Registry
 from orchestrator.sagas import sagas
-from orchestrator.store import Store
 from surefoot.database.connection import close_quietly, connect, is_database_error
 from surefoot.database.schema import DEFAULT_SCHEMA
+from surefoot.orchestrator.operators import operate
+from surefoot.orchestrator.registry import Registry
+from surefoot.orchestrator.store import Store
 from surefoot.saga import NotNow
 from surefoot.saga.stimulus import Operated
 

@@ -8,13 +8,13 @@ from datetime import timedelta
 
 import asyncpg
 
-from orchestrator.runtime import OrchestratorRuntime
-from orchestrator.settings import OrchestratorSettings
 from surefoot import outbox
 from surefoot.consumer import Consumer
 from surefoot.consumer_runtime.settings import ConsumerSettings
 from surefoot.events import EventData
 from surefoot.log.port import EventLog
+from surefoot.orchestrator.runtime import OrchestratorRuntime
+from surefoot.orchestrator.settings import OrchestratorSettings
 from surefoot.saga import Saga
 from tests.support.consumer.processes import QUICK as QUICK_CONSUMER
 from tests.support.consumer.processes import consumer_running

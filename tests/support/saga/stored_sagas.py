@@ -8,12 +8,7 @@ from typing import Any
 
 import asyncpg
 
-from orchestrator.deciding import Deciding, carry_out
-from orchestrator.operators import operate
-from orchestrator.registry import Registry
 from orchestrator.sagas import sagas as platform_sagas
-from orchestrator.store import Store
-from orchestrator.work import Work
 from schemas.order import OrderCancelled, OrderPendingPayment, PlacementRequested
 from schemas.parts import Address, Line, StockLine
 from schemas.payment import PaymentCaptured
@@ -23,6 +18,11 @@ from schemas.warehouse import StockReserved
 from surefoot import outbox
 from surefoot.consumer.contracts import CommandFailed
 from surefoot.events import Event, EventData, Money, new_event
+from surefoot.orchestrator.deciding import Deciding, carry_out
+from surefoot.orchestrator.operators import operate
+from surefoot.orchestrator.registry import Registry
+from surefoot.orchestrator.store import Store
+from surefoot.orchestrator.work import Work
 from surefoot.saga import Saga
 from surefoot.saga.stimulus import Fired, Operated
 from tests.support.command_line import surefoot

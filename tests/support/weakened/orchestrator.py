@@ -10,17 +10,17 @@ from contextvars import ContextVar
 from dataclasses import replace
 from typing import Any, cast
 
-from orchestrator import deciding, silence, timers
-from orchestrator.silence import Due, Evidence, Suspicion, Why
-from orchestrator.statements import Statements
-from orchestrator.store import Store
-from orchestrator.work import Work
 from surefoot.cli import main as main
 from surefoot.consumer_runtime import batch
 from surefoot.consumer_runtime.reading import Reading
 from surefoot.consumer_runtime.unit import Position, Unit
 from surefoot.database.connection import Connection, connect
 from surefoot.events import Event, EventData
+from surefoot.orchestrator import deciding, silence, timers
+from surefoot.orchestrator.silence import Due, Evidence, Suspicion, Why
+from surefoot.orchestrator.statements import Statements
+from surefoot.orchestrator.store import Store
+from surefoot.orchestrator.work import Work
 from surefoot.outbox import Outbox
 from surefoot.saga import engine
 from surefoot.saga.instance import StepRecord

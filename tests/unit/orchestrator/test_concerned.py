@@ -9,9 +9,9 @@ from uuid import UUID
 
 import pytest
 
-from orchestrator.concerned import Concerned, Stored, cause_of, concerned, outbox_headers, parked_headers
-from orchestrator.registry import Registry
 from surefoot.events import EventData, encode, encode_data, new_event
+from surefoot.orchestrator.concerned import Concerned, Stored, cause_of, concerned, outbox_headers, parked_headers
+from surefoot.orchestrator.registry import Registry
 from surefoot.saga import Saga
 from tests.support.saga.trips import TicketSent, TripRequested, send_ticket, trip_events, trips
 

@@ -5,8 +5,8 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from orchestrator.silence import Counts, Due, Evidence, Listen, NotBefore, Suspicion, Verdict, Why, judge
 from surefoot.log.port import TopicPartition
+from surefoot.orchestrator.silence import Counts, Due, Evidence, Listen, NotBefore, Suspicion, Verdict, Why, judge
 from tests.support.corpus import each_of
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)

@@ -10,19 +10,19 @@ from datetime import datetime, timedelta
 
 import structlog
 
-from orchestrator.deciding import carry_out
-from orchestrator.evidence import Witness
-from orchestrator.metrics import TIMERS_FIRED, TIMERS_POSTPONED
-from orchestrator.readers import reader_of
-from orchestrator.registry import Registry
-from orchestrator.settings import OrchestratorSettings
-from orchestrator.silence import LAST_LOOK, Counts, Due, Evidence, Listen, NotBefore, Suspicion, judge
-from orchestrator.statements import SESSION_SETTINGS
-from orchestrator.store import Store
-from orchestrator.work import Work
 from surefoot.database.connection import Connection, Row, close_quietly, connect, is_outage
 from surefoot.errors import LogUnavailable, words_of
 from surefoot.failpoints import failpoint
+from surefoot.orchestrator.deciding import carry_out
+from surefoot.orchestrator.evidence import Witness
+from surefoot.orchestrator.metrics import TIMERS_FIRED, TIMERS_POSTPONED
+from surefoot.orchestrator.readers import reader_of
+from surefoot.orchestrator.registry import Registry
+from surefoot.orchestrator.settings import OrchestratorSettings
+from surefoot.orchestrator.silence import LAST_LOOK, Counts, Due, Evidence, Listen, NotBefore, Suspicion, judge
+from surefoot.orchestrator.statements import SESSION_SETTINGS
+from surefoot.orchestrator.store import Store
+from surefoot.orchestrator.work import Work
 from surefoot.outbox import Outbox
 from surefoot.outbox.entry import entry_of
 from surefoot.saga.parts import Step

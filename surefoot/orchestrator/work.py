@@ -9,8 +9,8 @@ from typing import Any, Literal
 
 from pydantic import BaseModel
 
-from orchestrator import messages
 from surefoot.events import Event, EventData
+from surefoot.orchestrator import messages
 from surefoot.saga import Definition, Instance, Status
 from surefoot.saga.decision import Decision
 from surefoot.saga.engine import begin, decide

@@ -7,14 +7,14 @@ together. A decision that is made twice is recorded once: the second time is ref
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 
-from orchestrator.deciding import carry_out
-from orchestrator.given import Given, result_of
-from orchestrator.possible import refusal
-from orchestrator.store import Store
-from orchestrator.work import Loaded, Work
 from surefoot.database.connection import Connection, is_database_error
 from surefoot.errors import ConfigurationError, SurefootError
 from surefoot.events.commands import Direction
+from surefoot.orchestrator.deciding import carry_out
+from surefoot.orchestrator.given import Given, result_of
+from surefoot.orchestrator.possible import refusal
+from surefoot.orchestrator.store import Store
+from surefoot.orchestrator.work import Loaded, Work
 from surefoot.outbox import Outbox
 from surefoot.saga import NotNow
 from surefoot.saga.instance import Status

@@ -12,11 +12,11 @@ from uuid import UUID
 from fastapi import APIRouter, Depends, FastAPI, Path, Query, Request
 from pydantic import BaseModel, ConfigDict, Field
 
-from orchestrator.looking import Looking, Wanted
-from orchestrator.problems import PROBLEMS, NoSuchSaga, answer_with_problems
-from orchestrator.views import HistoryLine, SagaLine, SagaView, StepCount, View
 from surefoot.database.connection import Pool, create_pool
 from surefoot.database.schema import DEFAULT_SCHEMA, checked_schema
+from surefoot.orchestrator.looking import Looking, Wanted
+from surefoot.orchestrator.problems import PROBLEMS, NoSuchSaga, answer_with_problems
+from surefoot.orchestrator.views import HistoryLine, SagaLine, SagaView, StepCount, View
 from surefoot.saga.instance import Status
 
 MOST = 200

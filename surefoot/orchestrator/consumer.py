@@ -3,11 +3,11 @@
 from collections.abc import Sequence
 from typing import Any
 
-from orchestrator.deciding import Deciding
-from orchestrator.registry import Registry, UnknownVersion
-from orchestrator.store import ChangedMeanwhile
 from surefoot.consumer import Consumer, Retry, Transaction
 from surefoot.events import Event
+from surefoot.orchestrator.deciding import Deciding
+from surefoot.orchestrator.registry import Registry, UnknownVersion
+from surefoot.orchestrator.store import ChangedMeanwhile
 
 NAME = "orchestrator"
 

@@ -3,11 +3,11 @@
 from collections.abc import Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 
-from orchestrator.concerned import AtWait, Stored, concerned, outbox_headers, parked_headers
-from orchestrator.registry import Registry
-from orchestrator.silence import Due, Evidence
 from surefoot.database.connection import Connection
 from surefoot.log.port import EventLog, TopicPartition
+from surefoot.orchestrator.concerned import AtWait, Stored, concerned, outbox_headers, parked_headers
+from surefoot.orchestrator.registry import Registry
+from surefoot.orchestrator.silence import Due, Evidence
 
 MOST_PARKED = 2000
 """More than this and nobody looks which sagas they concern: all are taken for concerned."""

@@ -5,10 +5,10 @@ from datetime import timedelta
 
 import structlog
 
-from orchestrator.metrics import OLDEST, OPEN
-from orchestrator.settings import OrchestratorSettings
 from surefoot.database.connection import Connection, close_quietly, connect, is_outage
 from surefoot.errors import words_of
+from surefoot.orchestrator.metrics import OLDEST, OPEN
+from surefoot.orchestrator.settings import OrchestratorSettings
 from surefoot.telemetry.alerts import Alert, Alerts
 
 log = structlog.get_logger("surefoot.orchestrator")

@@ -10,22 +10,22 @@ from datetime import timedelta
 
 import structlog
 
-from orchestrator.consumer import consumer_of
-from orchestrator.deciding import Deciding
-from orchestrator.evidence import Witness
-from orchestrator.housekeeping import Housekeeping
-from orchestrator.metrics import OUTAGES
-from orchestrator.registry import Registry
-from orchestrator.settings import OrchestratorSettings
-from orchestrator.statements import SESSION_SETTINGS
-from orchestrator.store import Store
-from orchestrator.timers import Timers
 from surefoot.consumer import Retry
 from surefoot.consumer_runtime.runtime import ConsumerRuntime
 from surefoot.consumer_runtime.settings import ConsumerSettings
 from surefoot.database.connection import DRIVER_ERRORS, close_quietly, connect, explain
 from surefoot.errors import ConfigurationError
 from surefoot.log.port import EventLog
+from surefoot.orchestrator.consumer import consumer_of
+from surefoot.orchestrator.deciding import Deciding
+from surefoot.orchestrator.evidence import Witness
+from surefoot.orchestrator.housekeeping import Housekeeping
+from surefoot.orchestrator.metrics import OUTAGES
+from surefoot.orchestrator.registry import Registry
+from surefoot.orchestrator.settings import OrchestratorSettings
+from surefoot.orchestrator.statements import SESSION_SETTINGS
+from surefoot.orchestrator.store import Store
+from surefoot.orchestrator.timers import Timers
 from surefoot.saga import Saga
 from surefoot.telemetry.outage import Outage
 

@@ -4,11 +4,11 @@ from collections.abc import Iterable, Sequence
 
 import orjson
 
-from orchestrator.registry import Registry
-from orchestrator.statements import Statements
-from orchestrator.work import Loaded, Work
 from surefoot.database.connection import Connection, Row
 from surefoot.errors import SurefootError
+from surefoot.orchestrator.registry import Registry
+from surefoot.orchestrator.statements import Statements
+from surefoot.orchestrator.work import Loaded, Work
 from surefoot.saga.standing import from_json, to_json
 
 

@@ -11,16 +11,16 @@ from uuid import UUID
 import structlog
 from uuid_utils import uuid7
 
-from orchestrator import routing
-from orchestrator.metrics import DECISIONS, ENDED, IGNORED, STARTED
-from orchestrator.registry import Registry
-from orchestrator.routing import Found, Sent
-from orchestrator.store import Store
-from orchestrator.work import Loaded, Work
 from surefoot.consumer import Permanent, Transaction
 from surefoot.database.connection import Connection
 from surefoot.events import Event, EventData
 from surefoot.failpoints import failpoint
+from surefoot.orchestrator import routing
+from surefoot.orchestrator.metrics import DECISIONS, ENDED, IGNORED, STARTED
+from surefoot.orchestrator.registry import Registry
+from surefoot.orchestrator.routing import Found, Sent
+from surefoot.orchestrator.store import Store
+from surefoot.orchestrator.work import Loaded, Work
 from surefoot.saga import Definition
 from surefoot.saga.stimulus import Replied
 

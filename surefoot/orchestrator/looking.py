@@ -8,14 +8,14 @@ from uuid import UUID
 
 import orjson
 
-from orchestrator.concerned import Stored, cause_of, concerned, parked_headers
-from orchestrator.evidence import MOST_PARKED
-from orchestrator.registry import Registry
-from orchestrator.settings import OrchestratorSettings
-from orchestrator.views import HistoryLine, ParkedLine, SagaLine, SagaView, StepCount, View
 from surefoot.database.connection import Connection, Row
 from surefoot.database.schema import checked_schema
 from surefoot.events.text import has_forbidden
+from surefoot.orchestrator.concerned import Stored, cause_of, concerned, parked_headers
+from surefoot.orchestrator.evidence import MOST_PARKED
+from surefoot.orchestrator.registry import Registry
+from surefoot.orchestrator.settings import OrchestratorSettings
+from surefoot.orchestrator.views import HistoryLine, ParkedLine, SagaLine, SagaView, StepCount, View
 from surefoot.saga.instance import ENDED, Instance, Status
 from surefoot.saga.standing import from_json
 from surefoot.saga.stimulus import Arrived

@@ -2,8 +2,8 @@
 
 import socket
 
-from orchestrator.http import api
 from surefoot.http.server import HttpService
+from surefoot.orchestrator.http import api
 
 
 class ReadApi(HttpService):

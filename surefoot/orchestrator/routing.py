@@ -4,10 +4,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from orchestrator.registry import Awaits, Registry, answer_of
 from surefoot.consumer.contracts import CommandFailed
 from surefoot.events import Event, EventData
 from surefoot.events.commands import Direction
+from surefoot.orchestrator.registry import Awaits, Registry, answer_of
 from surefoot.saga import Definition
 from surefoot.saga.binding import stored_result
 from surefoot.saga.parts import Step

@@ -1,0 +1,1 @@
+"""Running sagas: reading replies, deciding, timers, and what operators decide."""
