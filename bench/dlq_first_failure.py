@@ -10,10 +10,12 @@ from typing import Protocol
 
 import httpx
 
-from dlq.access import Access, AccessSettings, Tokens
 from dlq.http import PREFIX, api
 from dlq.runtime import DlqRuntime
 from dlq.settings import DlqSettings
+from surefoot.audit.access import Access
+from surefoot.audit.settings import AccessSettings
+from surefoot.audit.tokens import Tokens
 from surefoot.commands.topics import declared
 from surefoot.consumer import Consumer, Permanent, Transaction
 from surefoot.consumer_runtime.runtime import ConsumerRuntime

@@ -9,17 +9,17 @@ from collections.abc import Sequence
 from uuid_utils import uuid7
 
 from dlq.approval_statements import ApprovalStatements
-from dlq.audit import Act, record
 from dlq.deciding import reason_of, require
 from dlq.errors import NoSuchApproval, OwnApproval, SetChanged, TooLate, WrongState
 from dlq.job_making import Order, insert_job
 from dlq.job_statements import JobStatements
 from dlq.job_views import ApprovalPage, ApprovalView, AskedLetter, AskedLetterPage
-from dlq.people import Person
 from dlq.set_hash import set_hash
 from dlq.settings import DlqSettings
 from dlq.settling import Decided
 from dlq.wanted import Finding, Letter, Wanted, asked, is_uuid, letter_of
+from surefoot.audit.people import Person
+from surefoot.audit.record import Act, record
 from surefoot.database.connection import Connection, Row
 from surefoot.failpoints import failpoint
 

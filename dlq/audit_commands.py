@@ -21,7 +21,7 @@ from surefoot.database.schema import DEFAULT_SCHEMA, checked_schema
 from surefoot.errors import ConfigurationError
 
 if TYPE_CHECKING:
-    from dlq.audit import Examined
+    from surefoot.audit.record import Examined
     from surefoot.database.connection import Connection
 
 app = typer.Typer(no_args_is_help=True, help="Check and export the record of what people did.")
@@ -46,7 +46,7 @@ def verify(
     schema: Schema = DEFAULT_SCHEMA,
 ) -> None:
     """Look through the whole audit log: was a row changed, removed, inserted or swapped? Exit code 1 if one was."""
-    from dlq import audit
+    from surefoot.audit import record as audit
 
     wanted = None if head is None else _parsed(head)
 
@@ -73,7 +73,7 @@ def verify(
 def head_(database: Database = None, schema: Schema = DEFAULT_SCHEMA) -> None:
     """Print the last row's number and seal, to be kept elsewhere: `audit verify --head` misses nothing before it."""
 
-    from dlq import audit
+    from surefoot.audit import record as audit
 
     async def work(connection: "Connection") -> tuple[int, str] | None:
         return await audit.head(connection, schema)
@@ -100,7 +100,7 @@ def export(
 ) -> None:
     """Write the audit log down, row by row, with the seals: what was sealed can be checked from the file alone."""
 
-    from dlq import audit
+    from surefoot.audit import record as audit
 
     async def work(connection: "Connection") -> int:
         count = 0

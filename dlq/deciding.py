@@ -1,7 +1,7 @@
 """What is asked of whoever decides about dead letters: the role for it, and a reason."""
 
 from dlq.errors import InvalidRequest, NotAllowed
-from dlq.people import Person, Role
+from surefoot.audit.people import Person, Role
 from surefoot.consumer.dead_letter import printable
 
 MAX_REASON = 2000

@@ -13,7 +13,6 @@ from uuid import UUID
 import orjson
 from uuid_utils import uuid7
 
-from dlq.audit import Act, Action, record
 from dlq.deciding import reason_of, require
 from dlq.editing import DeadRecord, edited, header_bytes
 from dlq.errors import InvalidEdit, NoSuchJob, NoSuchLetter, NothingToDo, TooManyJobs, WrongState
@@ -22,9 +21,10 @@ from dlq.job_reading import JobReading
 from dlq.job_statements import JobStatements
 from dlq.job_views import ItemPage, JobMade, JobPage, JobView, LeftOut
 from dlq.pacing import ENDED, JobStatus
-from dlq.people import Person, Role
 from dlq.settings import DlqSettings
 from dlq.wanted import Finding, Letter, Wanted, asked, is_uuid, letter_of
+from surefoot.audit.people import Person, Role
+from surefoot.audit.record import Act, Action, record
 from surefoot.consumer.controls import Action as JobKind
 from surefoot.consumer.controls import Replacement
 from surefoot.database.connection import Connection, Row

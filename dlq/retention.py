@@ -10,8 +10,8 @@ from collections.abc import Sequence
 from datetime import timedelta
 
 from dlq.alert_sentences import PastRetention, held_past_retention, open_past_retention
-from dlq.audit import Act, record
 from dlq.settings import DlqSettings
+from surefoot.audit.record import Act, record
 from surefoot.database.connection import Connection, Row
 from surefoot.database.schema import checked_schema
 from surefoot.telemetry.alerts import Alerts

@@ -14,7 +14,7 @@ from rich.console import Console
 
 from dlq.client_options import AsJson
 from dlq.json_shown import print_json
-from dlq.people import ROLES, Role
+from surefoot.audit.people import ROLES, Role
 from surefoot.commands.operating import operate, user
 from surefoot.commands.options import Database, Schema
 from surefoot.commands.running import run
@@ -22,7 +22,7 @@ from surefoot.database.schema import DEFAULT_SCHEMA, checked_schema
 from surefoot.errors import ConfigurationError
 
 if TYPE_CHECKING:
-    from dlq.access.tokens import TokenLine, TokenMade, Tokens
+    from surefoot.audit.tokens import TokenLine, TokenMade, Tokens
     from surefoot.database.connection import Connection
 
 T = TypeVar("T")
@@ -128,7 +128,7 @@ def _uuid(text: str) -> UUID:
 
 
 async def _in_transaction(work: "Callable[[Tokens], Awaitable[T]]", database: str | None, schema: str) -> T:
-    from dlq.access.tokens import Tokens
+    from surefoot.audit.tokens import Tokens
 
     async def inside(made: "tuple[Connection, str]") -> T:
         connection, schema = made

@@ -8,7 +8,6 @@ from fastapi import APIRouter, FastAPI
 from starlette.requests import Request
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from dlq.access import Access
 from dlq.http import approval_routes, audit_routes, export_routes, health_routes, job_routes, letter_routes
 from dlq.http.door import Door
 from dlq.http.limits import FewAMinute
@@ -16,6 +15,7 @@ from dlq.http.operation import OPEN, Operation
 from dlq.http.problems import answer_with_problems
 from dlq.http.refusing import Refusals
 from dlq.settings import DlqSettings
+from surefoot.audit.access import Access
 from surefoot.database.connection import create_pool
 from surefoot.database.schema import checked_schema
 from surefoot.errors import ConfigurationError

@@ -6,13 +6,13 @@ from typing import Annotated
 from fastapi import APIRouter, Query, Request
 from pydantic import Field
 
-from dlq.audit import head, pages
-from dlq.audit_chain import AuditRow
 from dlq.http.models import AskedNumbers
 from dlq.http.operation import PREFIX, Operation, allowed
 from dlq.http.problems import READ_PROBLEMS
 from dlq.http.reading import Reading
 from dlq.views import View
+from surefoot.audit.chain import AuditRow
+from surefoot.audit.record import head, pages
 
 router = APIRouter(prefix=PREFIX, route_class=Operation, responses=READ_PROBLEMS, tags=["audit"])
 

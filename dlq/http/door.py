@@ -9,11 +9,12 @@ import structlog
 from starlette.requests import Request
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from dlq.access import Access, Refusal
-from dlq.access.settings import LOOPBACK
 from dlq.http.limits import Buckets
 from dlq.http.refusing import Refusals
-from dlq.people import Person
+from surefoot.audit.access import Access
+from surefoot.audit.people import Person
+from surefoot.audit.refusals import Refusal
+from surefoot.audit.settings import LOOPBACK
 from surefoot.database.connection import DRIVER_ERRORS, Pool, explain, is_outage
 from surefoot.errors import SurefootError
 from surefoot.http.problems import problem

@@ -9,14 +9,14 @@ from fastapi import APIRouter, Query, Request
 from fastapi.responses import StreamingResponse
 
 from dlq import page_sql
-from dlq.audit import Act, record
 from dlq.export import COLUMNS, MEDIA_TYPE, Format, beginning, lines
 from dlq.filters import Filter
 from dlq.http.models import AskedExport
 from dlq.http.operation import PREFIX, Operation, allowed
 from dlq.http.problems import READ_PROBLEMS
 from dlq.http.reading import READ_ONLY
-from dlq.people import Person
+from surefoot.audit.people import Person
+from surefoot.audit.record import Act, record
 from surefoot.database.connection import Pool
 
 AT_ONCE = 50

@@ -18,7 +18,7 @@ from pydantic import BaseModel
 
 from dlq.http.metrics import REPLAYED_ANSWERS
 from dlq.http.operation import JSON
-from dlq.people import Person
+from surefoot.audit.people import Person
 from surefoot.database.connection import Connection, Pool
 from surefoot.errors import SurefootError
 from surefoot.failpoints import failpoint

@@ -5,7 +5,6 @@ from uuid import UUID
 
 from fastapi import APIRouter, Path, Query, Request, Response
 
-from dlq.audit import Act, record
 from dlq.errors import Declined, NoSuchLetter
 from dlq.http.idempotency import Write
 from dlq.http.models import AskedLetters, Edit, Reason
@@ -16,6 +15,7 @@ from dlq.job_views import JobMade
 from dlq.jobs import Jobs
 from dlq.looking import Looking
 from dlq.views import EventPage, EventView, Group, GroupPage, Revealed
+from surefoot.audit.record import Act, record
 from surefoot.database.connection import Connection
 
 LetterId = Annotated[UUID, Path(description="The dead letter's id.")]

@@ -10,8 +10,8 @@ from typing import Any, get_args
 from fastapi import Request, Response
 from fastapi.routing import APIRoute
 
-from dlq.audit import Action
-from dlq.people import Person, Role
+from surefoot.audit.people import Person, Role
+from surefoot.audit.record import Action
 from surefoot.errors import ConfigurationError, SurefootError
 
 PREFIX = "/admin/dlq"

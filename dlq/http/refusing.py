@@ -8,12 +8,12 @@ import structlog
 from starlette.requests import Request
 from starlette.responses import Response
 
-from dlq.access.tokens import ANONYMOUS
-from dlq.audit import Act, Action, record
 from dlq.http.limits import FewAMinute
 from dlq.http.metrics import REFUSALS, UNRECORDED
 from dlq.http.operation import Operation
-from dlq.people import Person
+from surefoot.audit.people import Person
+from surefoot.audit.record import Act, Action, record
+from surefoot.audit.tokens import ANONYMOUS
 from surefoot.database.connection import DRIVER_ERRORS, Pool
 from surefoot.errors import SurefootError, words_of
 from surefoot.http.problems import problem

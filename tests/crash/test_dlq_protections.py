@@ -7,8 +7,8 @@ import signal
 import pytest
 
 from dlq.jobs import Jobs
-from dlq.people import Person
 from dlq.settings import DlqSettings
+from surefoot.audit.people import Person
 from tests.support.dlq.crash_harness import DlqGround
 from tests.support.waiting import eventually
 

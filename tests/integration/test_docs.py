@@ -18,9 +18,9 @@ import psycopg
 import pytest
 from typer.main import get_command
 
-from dlq.access import AccessSettings
-from dlq.audit import Act, record
 from dlq.settings import DlqSettings
+from surefoot.audit.record import Act, record
+from surefoot.audit.settings import AccessSettings
 from surefoot.cli import build
 from surefoot.consumer_runtime.settings import ConsumerSettings
 from surefoot.database.connection import connect

@@ -8,7 +8,7 @@ import pytest
 
 from dlq.errors import NoSuchApproval, NotAllowed, NothingToDo, OwnApproval, SetChanged, TooLate, WrongState
 from dlq.job_views import ApprovalView
-from dlq.people import Person
+from surefoot.audit.people import Person
 from tests.support.dlq import letter_rows as letters
 from tests.support.dlq.decisions import (
     ADA,

@@ -5,9 +5,9 @@ import asyncio
 import asyncpg
 import pytest
 
-from dlq import audit
-from dlq.audit import Act
-from dlq.audit_chain import FIRST_PREVIOUS, AuditRow, Finding, seal_of
+from surefoot.audit import record as audit
+from surefoot.audit.chain import FIRST_PREVIOUS, AuditRow, Finding, seal_of
+from surefoot.audit.record import Act
 from surefoot.database.connection import Connection, connect
 from tests.support.corpus import each_of
 from tests.support.dlq.fixtures import connection

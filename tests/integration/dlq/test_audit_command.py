@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from dlq import audit
-from dlq.audit import Act
-from dlq.audit_chain import AuditRow, seal_of
+from surefoot.audit import record as audit
+from surefoot.audit.chain import AuditRow, seal_of
+from surefoot.audit.record import Act
 from surefoot.database.connection import Connection, connect
 from tests.support.command_line import assert_says, surefoot
 from tests.support.processes import Done

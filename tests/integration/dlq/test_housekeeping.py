@@ -8,14 +8,15 @@ from typing import Any
 
 import pytest
 
-from dlq import audit, retention
+from dlq import retention
 from dlq.approvals import Approvals
 from dlq.filters import Filter
 from dlq.housekeeping import Housekeeping
 from dlq.metrics import OUTAGES
-from dlq.people import Person
 from dlq.settings import DlqSettings
 from dlq.wanted import Matching
+from surefoot.audit import record as audit
+from surefoot.audit.people import Person
 from surefoot.database.connection import Connection, connect
 from surefoot.database.embedded import EmbeddedPostgres
 from surefoot.errors import SchemaOutdated

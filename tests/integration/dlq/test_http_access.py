@@ -13,8 +13,10 @@ import httpx
 import jwt
 import pytest
 
-from dlq.access import Access, AccessSettings, NoSuchToken, Tokens
 from dlq.http import PREFIX
+from surefoot.audit.access import Access
+from surefoot.audit.settings import AccessSettings
+from surefoot.audit.tokens import NoSuchToken, Tokens
 from surefoot.database.connection import Connection
 from tests.support.corpus import each_of
 from tests.support.dlq.http_harness import GENEROUS, Ground, assert_problem, ground_at

@@ -12,9 +12,9 @@ from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 from starlette.routing import Route
 
-from dlq.access.key_sets import KeysAway, KeySource, key_source
-from dlq.access.keys import Key
-from dlq.access.settings import AccessSettings
+from surefoot.audit.key_sets import KeysAway, KeySource, key_source
+from surefoot.audit.keys import Key
+from surefoot.audit.settings import AccessSettings
 from surefoot.http.server import HttpService
 from tests.support.dlq.token_issuer import AUDIENCE, ISSUER, rsa_issuer
 from tests.support.waiting import eventually

@@ -9,11 +9,12 @@ from typing import Any
 import httpx
 import pytest
 
-from dlq.access import Access, AccessSettings, check_access
 from dlq.http import PREFIX, api
 from dlq.http.metrics import UNRECORDED
 from dlq.settings import DlqSettings
 from schemas import catalogue
+from surefoot.audit.access import Access, check_access
+from surefoot.audit.settings import AccessSettings
 from surefoot.errors import ConfigurationError
 from surefoot.http.server import HttpService
 from tests.support.dlq.http_harness import GENEROUS, Ground, assert_problem, ground_at

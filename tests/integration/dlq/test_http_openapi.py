@@ -13,10 +13,11 @@ import pytest
 import requests
 import schemathesis
 
-from dlq.access import Access, AccessSettings
 from dlq.http import api
 from dlq.settings import DlqSettings
 from schemas import catalogue
+from surefoot.audit.access import Access
+from surefoot.audit.settings import AccessSettings
 from surefoot.http.server import HttpService
 from tests.support.dlq.http_harness import GENEROUS, WHY, ground_at
 from tests.support.operations import Case, Operation, each_operation, is_made_up, status_of, try_operation

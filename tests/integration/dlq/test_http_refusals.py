@@ -10,9 +10,9 @@ import asyncpg
 import httpx
 import pytest
 
-from dlq.audit import verify
 from dlq.http import PREFIX
 from dlq.settings import DlqSettings
+from surefoot.audit.record import verify
 from surefoot.database.connection import Connection
 from tests.support.corpus import each_of
 from tests.support.dlq.http_harness import WHY, Ground, assert_problem, ground_at

@@ -7,12 +7,13 @@ from uuid import uuid4
 import pytest
 from fastapi import APIRouter
 
-from dlq.access import Access, AccessSettings
 from dlq.http import PREFIX, api, app
 from dlq.http.operation import Operation, allowed
-from dlq.people import ROLES
 from dlq.settings import DlqSettings
 from schemas import catalogue
+from surefoot.audit.access import Access
+from surefoot.audit.people import ROLES
+from surefoot.audit.settings import AccessSettings
 from surefoot.errors import ConfigurationError
 from tests.support.corpus import each_of
 from tests.support.dlq.http_harness import PEOPLE, Ground, assert_problem, ground_at

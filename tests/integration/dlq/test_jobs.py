@@ -18,8 +18,8 @@ from dlq.errors import (
 from dlq.filters import Filter
 from dlq.job_statements import JobStatements
 from dlq.job_views import LeftOut
-from dlq.people import Person
 from dlq.wanted import Finding, Ids, Matching
+from surefoot.audit.people import Person
 from tests.support.dlq import letter_rows as letters
 from tests.support.dlq.decisions import (
     ADA,

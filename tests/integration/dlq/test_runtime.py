@@ -14,9 +14,9 @@ from structlog.typing import EventDict
 
 from dlq.intake import Intake
 from dlq.jobs import Jobs
-from dlq.people import Person
 from dlq.runtime import DlqRuntime
 from dlq.wanted import Ids
+from surefoot.audit.people import Person
 from surefoot.database.embedded import EmbeddedPostgres
 from surefoot.database.migrate import migrate
 from surefoot.errors import SchemaOutdated

@@ -9,8 +9,8 @@ import pytest
 
 from dlq.approvals import Approvals
 from dlq.jobs import Jobs
-from dlq.people import Person
 from dlq.wanted import Ids
+from surefoot.audit.people import Person
 from tests.support.dlq import letter_rows as letters
 from tests.support.dlq.service import quick
 from tests.support.waiting import eventually

@@ -10,11 +10,13 @@ import asyncpg
 import httpx
 from fastapi import FastAPI
 
-from dlq.access import Access, AccessSettings, Tokens
 from dlq.http import PREFIX, api
-from dlq.people import Role
 from dlq.settings import DlqSettings
 from schemas import catalogue
+from surefoot.audit.access import Access
+from surefoot.audit.people import Role
+from surefoot.audit.settings import AccessSettings
+from surefoot.audit.tokens import Tokens
 from surefoot.database.connection import Connection
 from surefoot.events import Catalogue
 from tests.support.dlq.letter_rows import insert, letter

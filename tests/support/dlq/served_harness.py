@@ -19,12 +19,12 @@ import psycopg
 import pytest
 from sqlalchemy import create_engine, text
 
-from dlq.access import Tokens
-from dlq.people import Role
 from schemas import catalogue
 from schemas.order import PlacementRequested
 from schemas.parts import Address, Line
 from services.demo.labels import metadata
+from surefoot.audit.people import Role
+from surefoot.audit.tokens import Tokens
 from surefoot.commands.event_log import event_log
 from surefoot.commands.topics import declared
 from surefoot.database.connection import connect, sqlalchemy_url

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dlq.audit_chain import FIRST_PREVIOUS, MOST_FINDINGS, AuditRow, Chain, Finding, details_text, seal_of
+from surefoot.audit.chain import FIRST_PREVIOUS, MOST_FINDINGS, AuditRow, Chain, Finding, details_text, seal_of
 
 pytestmark = pytest.mark.slow
 

@@ -16,9 +16,9 @@ from uuid import UUID
 
 from uuid_utils.compat import uuid7
 
-from dlq.access.refusals import Refusal
-from dlq.audit import Act, record
-from dlq.people import Person, Role
+from surefoot.audit.people import Person, Role
+from surefoot.audit.record import Act, record
+from surefoot.audit.refusals import Refusal
 from surefoot.database.connection import Connection
 from surefoot.database.schema import checked_schema
 from surefoot.errors import ConfigurationError, SurefootError

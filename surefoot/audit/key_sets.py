@@ -15,8 +15,8 @@ from typing import Protocol
 import httpx
 import structlog
 
-from dlq.access.keys import Key, key_set, public_key, shared_secret
-from dlq.access.settings import AccessSettings
+from surefoot.audit.keys import Key, key_set, public_key, shared_secret
+from surefoot.audit.settings import AccessSettings
 from surefoot.errors import ConfigurationError, SurefootError, words_of
 
 log = structlog.get_logger("surefoot.dlq.access")

@@ -1,11 +1,11 @@
 """Who a request comes from: a person, or somebody who is not let in."""
 
-from dlq.access.jwts import Jwts
-from dlq.access.key_sets import KeysAway, key_source
-from dlq.access.refusals import Refusal
-from dlq.access.settings import AccessSettings
-from dlq.access.tokens import ANYBODY, PREFIX, Tokens
-from dlq.people import Person
+from surefoot.audit.jwts import Jwts
+from surefoot.audit.key_sets import KeysAway, key_source
+from surefoot.audit.people import Person
+from surefoot.audit.refusals import Refusal
+from surefoot.audit.settings import AccessSettings
+from surefoot.audit.tokens import ANYBODY, PREFIX, Tokens
 from surefoot.commands.listening import refuse_others
 from surefoot.database.connection import Pool, close_quietly, connect
 from surefoot.errors import ConfigurationError

@@ -17,11 +17,11 @@ from jwt.exceptions import (
     PyJWTError,
 )
 
-from dlq.access.key_sets import KeySource
-from dlq.access.keys import Key
-from dlq.access.refusals import Refusal
-from dlq.access.tokens import checked_name
-from dlq.people import ROLES, Person, Role
+from surefoot.audit.key_sets import KeySource
+from surefoot.audit.keys import Key
+from surefoot.audit.people import ROLES, Person, Role
+from surefoot.audit.refusals import Refusal
+from surefoot.audit.tokens import checked_name
 
 LONGEST = 16 * 1024
 # A token is anybody's bytes: what PyJWT does not expect of it (an infinite `exp`, a claim nested a thousand deep) is

@@ -2,15 +2,15 @@
 
 Numbers have no gaps and each row is sealed with the one before it, so writers take turns: one advisory lock, from the
 record to the end of the transaction. Record last: whoever waits for a row while holding this lock keeps everybody else
-waiting, and two that take both in different orders deadlock. The database seals (`record_act`); `dlq.audit_chain` is
-how whoever verifies seals again.
+waiting, and two that take both in different orders deadlock. The database seals (`record_act`);
+`surefoot.audit.chain` is how whoever verifies seals again.
 """
 
 from collections.abc import AsyncGenerator, Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
-from dlq.audit_chain import AuditRow, Chain, Finding, details_text
+from surefoot.audit.chain import AuditRow, Chain, Finding, details_text
 from surefoot.consumer.dead_letter import printable
 from surefoot.database.connection import Connection, Row
 from surefoot.database.schema import checked_schema

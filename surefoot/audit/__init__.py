@@ -1,0 +1,1 @@
+"""People, their roles and tokens, and the record of what they decided."""
