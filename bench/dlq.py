@@ -30,9 +30,9 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from bench.dlq_first_failure import first_failure
 from bench.dlq_kinds import Asked, Known, kinds
 from bench.dlq_letters import rows, seed
-from dlq.http import PREFIX, api
 from dlq.settings import DlqSettings
 from schemas import catalogue
+from surefoot.admin import PREFIX, api
 from surefoot.audit.access import Access
 from surefoot.audit.settings import AccessSettings
 from surefoot.audit.tokens import Tokens

@@ -10,9 +10,9 @@ from typing import Protocol
 
 import httpx
 
-from dlq.http import PREFIX, api
 from dlq.runtime import DlqRuntime
 from dlq.settings import DlqSettings
+from surefoot.admin import PREFIX, api
 from surefoot.audit.access import Access
 from surefoot.audit.settings import AccessSettings
 from surefoot.audit.tokens import Tokens

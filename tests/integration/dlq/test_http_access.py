@@ -13,7 +13,7 @@ import httpx
 import jwt
 import pytest
 
-from dlq.http import PREFIX
+from surefoot.admin import PREFIX
 from surefoot.audit.access import Access
 from surefoot.audit.settings import AccessSettings
 from surefoot.audit.tokens import NoSuchToken, Tokens

@@ -9,10 +9,10 @@ from typing import Any
 import httpx
 import pytest
 
-from dlq.http import PREFIX, api
-from dlq.http.metrics import UNRECORDED
 from dlq.settings import DlqSettings
 from schemas import catalogue
+from surefoot.admin import PREFIX, api
+from surefoot.admin.metrics import UNRECORDED
 from surefoot.audit.access import Access, check_access
 from surefoot.audit.settings import AccessSettings
 from surefoot.errors import ConfigurationError

@@ -13,9 +13,9 @@ import pytest
 import requests
 import schemathesis
 
-from dlq.http import api
 from dlq.settings import DlqSettings
 from schemas import catalogue
+from surefoot.admin import api
 from surefoot.audit.access import Access
 from surefoot.audit.settings import AccessSettings
 from surefoot.http.server import HttpService

@@ -10,8 +10,8 @@ import asyncpg
 import httpx
 import pytest
 
-from dlq.http import PREFIX
 from dlq.settings import DlqSettings
+from surefoot.admin import PREFIX
 from surefoot.audit.record import verify
 from surefoot.database.connection import Connection
 from tests.support.corpus import each_of

@@ -7,10 +7,10 @@ from uuid import uuid4
 import pytest
 from fastapi import APIRouter
 
-from dlq.http import PREFIX, api, app
-from dlq.http.operation import Operation, allowed
 from dlq.settings import DlqSettings
 from schemas import catalogue
+from surefoot.admin import PREFIX, api, app
+from surefoot.admin.operation import Operation, allowed
 from surefoot.audit.access import Access
 from surefoot.audit.people import ROLES
 from surefoot.audit.settings import AccessSettings

@@ -10,9 +10,9 @@ import asyncpg
 import httpx
 from fastapi import FastAPI
 
-from dlq.http import PREFIX, api
 from dlq.settings import DlqSettings
 from schemas import catalogue
+from surefoot.admin import PREFIX, api
 from surefoot.audit.access import Access
 from surefoot.audit.people import Role
 from surefoot.audit.settings import AccessSettings

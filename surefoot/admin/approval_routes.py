@@ -6,12 +6,12 @@ from uuid import UUID
 from fastapi import APIRouter, Path, Query, Request, Response
 
 from dlq.approvals import Approvals
-from dlq.http.idempotency import Write
-from dlq.http.models import Approve, AskedPage, Meant, Reason
-from dlq.http.operation import PREFIX, Operation, allowed
-from dlq.http.problems import ONE_PROBLEMS, READ_PROBLEMS, WRITE_PROBLEMS
-from dlq.http.reading import LookAtApprovals
 from dlq.job_views import ApprovalPage, ApprovalView, AskedLetterPage
+from surefoot.admin.idempotency import Write
+from surefoot.admin.models import Approve, AskedPage, Meant, Reason
+from surefoot.admin.operation import PREFIX, Operation, allowed
+from surefoot.admin.problems import ONE_PROBLEMS, READ_PROBLEMS, WRITE_PROBLEMS
+from surefoot.admin.reading import LookAtApprovals
 from surefoot.database.connection import Connection
 
 ApprovalId = Annotated[UUID, Path(description="The approval's id.")]

@@ -20,10 +20,10 @@ from dlq.errors import (
     TooMany,
     TooManyJobs,
 )
-from dlq.http.door import SECURITY
-from dlq.http.idempotency import BadKey, InFlight, KeyReused
-from dlq.http.operation import NotJson, SaidTwice, WrongRole
-from dlq.http.refusing import Refusals
+from surefoot.admin.door import SECURITY
+from surefoot.admin.idempotency import BadKey, InFlight, KeyReused
+from surefoot.admin.operation import NotJson, SaidTwice, WrongRole
+from surefoot.admin.refusing import Refusals
 from surefoot.database.connection import DRIVER_ERRORS, explain, is_outage
 from surefoot.errors import SurefootError
 from surefoot.http.problems import described, problem

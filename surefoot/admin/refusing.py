@@ -8,9 +8,9 @@ import structlog
 from starlette.requests import Request
 from starlette.responses import Response
 
-from dlq.http.limits import FewAMinute
-from dlq.http.metrics import REFUSALS, UNRECORDED
-from dlq.http.operation import Operation
+from surefoot.admin.limits import FewAMinute
+from surefoot.admin.metrics import REFUSALS, UNRECORDED
+from surefoot.admin.operation import Operation
 from surefoot.audit.people import Person
 from surefoot.audit.record import Act, Action, record
 from surefoot.audit.tokens import ANONYMOUS

@@ -16,8 +16,8 @@ from fastapi import Depends, Header, Request
 from fastapi.responses import Response
 from pydantic import BaseModel
 
-from dlq.http.metrics import REPLAYED_ANSWERS
-from dlq.http.operation import JSON
+from surefoot.admin.metrics import REPLAYED_ANSWERS
+from surefoot.admin.operation import JSON
 from surefoot.audit.people import Person
 from surefoot.database.connection import Connection, Pool
 from surefoot.errors import SurefootError

@@ -8,13 +8,13 @@ from fastapi import APIRouter, FastAPI
 from starlette.requests import Request
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from dlq.http import approval_routes, audit_routes, export_routes, health_routes, job_routes, letter_routes
-from dlq.http.door import Door
-from dlq.http.limits import FewAMinute
-from dlq.http.operation import OPEN, Operation
-from dlq.http.problems import answer_with_problems
-from dlq.http.refusing import Refusals
 from dlq.settings import DlqSettings
+from surefoot.admin import approval_routes, audit_routes, export_routes, health_routes, job_routes, letter_routes
+from surefoot.admin.door import Door
+from surefoot.admin.limits import FewAMinute
+from surefoot.admin.operation import OPEN, Operation
+from surefoot.admin.problems import answer_with_problems
+from surefoot.admin.refusing import Refusals
 from surefoot.audit.access import Access
 from surefoot.database.connection import create_pool
 from surefoot.database.schema import checked_schema

@@ -6,15 +6,15 @@ from uuid import UUID
 from fastapi import APIRouter, Path, Query, Request, Response
 
 from dlq.errors import Declined, NoSuchLetter
-from dlq.http.idempotency import Write
-from dlq.http.models import AskedLetters, Edit, Reason
-from dlq.http.operation import PREFIX, Operation, allowed
-from dlq.http.problems import ONE_PROBLEMS, READ_PROBLEMS, WRITE_PROBLEMS
-from dlq.http.reading import Look
 from dlq.job_views import JobMade
 from dlq.jobs import Jobs
 from dlq.looking import Looking
 from dlq.views import EventPage, EventView, Group, GroupPage, Revealed
+from surefoot.admin.idempotency import Write
+from surefoot.admin.models import AskedLetters, Edit, Reason
+from surefoot.admin.operation import PREFIX, Operation, allowed
+from surefoot.admin.problems import ONE_PROBLEMS, READ_PROBLEMS, WRITE_PROBLEMS
+from surefoot.admin.reading import Look
 from surefoot.audit.record import Act, record
 from surefoot.database.connection import Connection
 

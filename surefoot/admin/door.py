@@ -9,8 +9,8 @@ import structlog
 from starlette.requests import Request
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from dlq.http.limits import Buckets
-from dlq.http.refusing import Refusals
+from surefoot.admin.limits import Buckets
+from surefoot.admin.refusing import Refusals
 from surefoot.audit.access import Access
 from surefoot.audit.people import Person
 from surefoot.audit.refusals import Refusal

@@ -6,11 +6,11 @@ from typing import Annotated
 from fastapi import APIRouter, Query, Request
 from pydantic import Field
 
-from dlq.http.models import AskedNumbers
-from dlq.http.operation import PREFIX, Operation, allowed
-from dlq.http.problems import READ_PROBLEMS
-from dlq.http.reading import Reading
 from dlq.views import View
+from surefoot.admin.models import AskedNumbers
+from surefoot.admin.operation import PREFIX, Operation, allowed
+from surefoot.admin.problems import READ_PROBLEMS
+from surefoot.admin.reading import Reading
 from surefoot.audit.chain import AuditRow
 from surefoot.audit.record import head, pages
 

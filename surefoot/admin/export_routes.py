@@ -11,10 +11,10 @@ from fastapi.responses import StreamingResponse
 from dlq import page_sql
 from dlq.export import COLUMNS, MEDIA_TYPE, Format, beginning, lines
 from dlq.filters import Filter
-from dlq.http.models import AskedExport
-from dlq.http.operation import PREFIX, Operation, allowed
-from dlq.http.problems import READ_PROBLEMS
-from dlq.http.reading import READ_ONLY
+from surefoot.admin.models import AskedExport
+from surefoot.admin.operation import PREFIX, Operation, allowed
+from surefoot.admin.problems import READ_PROBLEMS
+from surefoot.admin.reading import READ_ONLY
 from surefoot.audit.people import Person
 from surefoot.audit.record import Act, record
 from surefoot.database.connection import Pool

@@ -5,13 +5,13 @@ from uuid import UUID
 
 from fastapi import APIRouter, Path, Query, Request, Response
 
-from dlq.http.idempotency import Write
-from dlq.http.models import AskedPage, AskedRows, Reason, Replay
-from dlq.http.operation import PREFIX, Operation, allowed
-from dlq.http.problems import ONE_PROBLEMS, READ_PROBLEMS, WRITE_PROBLEMS
-from dlq.http.reading import LookAtJobs
 from dlq.job_views import ItemPage, JobMade, JobPage, JobView
 from dlq.jobs import Jobs
+from surefoot.admin.idempotency import Write
+from surefoot.admin.models import AskedPage, AskedRows, Reason, Replay
+from surefoot.admin.operation import PREFIX, Operation, allowed
+from surefoot.admin.problems import ONE_PROBLEMS, READ_PROBLEMS, WRITE_PROBLEMS
+from surefoot.admin.reading import LookAtJobs
 from surefoot.database.connection import Connection
 
 JobId = Annotated[UUID, Path(description="The job's id.")]
