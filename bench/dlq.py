@@ -30,7 +30,6 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from bench.dlq_first_failure import first_failure
 from bench.dlq_kinds import Asked, Known, kinds
 from bench.dlq_letters import rows, seed
-from dlq.settings import DlqSettings
 from schemas import catalogue
 from surefoot.admin import PREFIX, api
 from surefoot.audit.access import Access
@@ -39,6 +38,7 @@ from surefoot.audit.tokens import Tokens
 from surefoot.database.connection import connect
 from surefoot.database.embedded import EmbeddedPostgres
 from surefoot.database.migrate import migrate
+from surefoot.dlq.settings import DlqSettings
 from surefoot.errors import SurefootError
 from surefoot.telemetry.logging import set_up_logging
 

@@ -10,8 +10,6 @@ from typing import Protocol
 
 import httpx
 
-from dlq.runtime import DlqRuntime
-from dlq.settings import DlqSettings
 from surefoot.admin import PREFIX, api
 from surefoot.audit.access import Access
 from surefoot.audit.settings import AccessSettings
@@ -21,6 +19,8 @@ from surefoot.consumer import Consumer, Permanent, Transaction
 from surefoot.consumer_runtime.runtime import ConsumerRuntime
 from surefoot.consumer_runtime.settings import ConsumerSettings
 from surefoot.database.connection import connect
+from surefoot.dlq.runtime import DlqRuntime
+from surefoot.dlq.settings import DlqSettings
 from surefoot.errors import SurefootError
 from surefoot.events import Catalogue, Event, EventData, new_event
 from surefoot.log.postgres import PostgresLog

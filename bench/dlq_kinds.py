@@ -5,8 +5,8 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
 from bench.dlq_letters import CONSUMERS, ERRORS, MONTH, NOW, REASONS, TYPES
-from dlq.cursors import timed
 from surefoot.database.connection import Connection
+from surefoot.dlq.letters.cursors import timed
 
 
 @dataclass(frozen=True, slots=True)

@@ -22,7 +22,7 @@ from dlq.json_shown import print_json
 from surefoot.errors import ConfigurationError
 
 if TYPE_CHECKING:
-    from dlq.job_views import ApprovalStatus
+    from surefoot.dlq.jobs.views import ApprovalStatus
 
 MOST_LOOKED_AT = 10_000
 STATUSES: "tuple[ApprovalStatus, ...]" = ("WAITING", "APPROVED", "REFUSED", "EXPIRED")
@@ -73,9 +73,9 @@ def approvals(
 ) -> None:
     """List the discards that were asked for, newest first. `surefoot dlq approvals --status WAITING`"""
     from dlq.client import as_view, path_to
-    from dlq.job_views import ApprovalView, AskedLetter
     from dlq.jobs_shown import print_approvals, print_asked
     from dlq.table_shown import console
+    from surefoot.dlq.jobs.views import ApprovalView, AskedLetter
 
     wanted = None if status is None else _status(status)
     with connected(url, token) as client:
@@ -154,8 +154,8 @@ def refuse(
 
 def _print(answer: dict[str, Any], as_json: bool) -> None:
     from dlq.client import as_view
-    from dlq.job_views import ApprovalView
     from dlq.jobs_shown import print_approval
+    from surefoot.dlq.jobs.views import ApprovalView
 
     if as_json:
         print_json(answer)

@@ -10,10 +10,10 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
 
 from dlq.client import Client, ServiceAway, ServiceRefused, as_view, path_to
-from dlq.job_views import JobMade, JobView
 from dlq.jobs_shown import print_end, print_made, standing
 from dlq.json_shown import print_json
 from dlq.table_shown import console
+from surefoot.dlq.jobs.views import JobMade, JobView
 
 EXIT_NOT_WELL = 1
 EXIT_INTERRUPTED = 130

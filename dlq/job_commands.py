@@ -11,7 +11,7 @@ from dlq.json_shown import print_json
 
 if TYPE_CHECKING:
     from dlq.client import Client
-    from dlq.job_views import ItemView
+    from surefoot.dlq.jobs.views import ItemView
 
 MOST_LOOKED_AT = 10_000
 MOST_NOT_WELL = 20
@@ -42,9 +42,9 @@ MEANINGS = {
 def jobs(limit: Limit = 20, as_json: AsJson = False, url: Url = DEFAULT_URL, token: Token = None) -> None:
     """List jobs, newest first: replays, dry runs, discards."""
     from dlq.client import as_view
-    from dlq.job_views import JobLine
     from dlq.jobs_shown import print_jobs
     from dlq.table_shown import console
+    from surefoot.dlq.jobs.views import JobLine
 
     with connected(url, token) as client:
         found = list(client.rows("/jobs", "jobs", {}, limit))
@@ -79,9 +79,9 @@ def job(
 def _command(verb: str) -> Callable[..., None]:
     def change(job_id: JobId, reason: Why = "", url: Url = DEFAULT_URL, token: Token = None) -> None:
         from dlq.client import as_view, path_to
-        from dlq.job_views import JobView
         from dlq.jobs_shown import standing
         from dlq.table_shown import console
+        from surefoot.dlq.jobs.views import JobView
 
         body = {"reason": checked_reason(reason)}
         with connected(url, token) as client:
@@ -98,7 +98,7 @@ for _verb, _meaning in MEANINGS.items():
 def _not_well(client: "Client", job_id: str) -> "list[ItemView]":
     """The first of them."""
     from dlq.client import as_view, path_to
-    from dlq.job_views import ItemView
+    from surefoot.dlq.jobs.views import ItemView
 
     found: list[ItemView] = []
     for row in client.rows(path_to("jobs", job_id, "items"), "items", {}, MOST_LOOKED_AT):

@@ -2,9 +2,9 @@
 
 from collections.abc import Sequence
 
-from dlq.job_views import ApprovalView, AskedLetter, ItemView, JobLine, JobMade, JobView, LeftOut
 from dlq.letters_shown import short_time, shown_time
 from dlq.table_shown import Column, clean, console, print_table
+from surefoot.dlq.jobs.views import ApprovalView, AskedLetter, ItemView, JobLine, JobMade, JobView, LeftOut
 
 WORDS = {"replay": "replay", "discard": "discard", "supersede": "edited replay", "inspect": "dry run"}
 _REASON = '--reason "…"'

@@ -34,7 +34,7 @@ def groups(
     from dlq.client import as_view
     from dlq.letters_shown import print_groups
     from dlq.table_shown import console
-    from dlq.views import Group
+    from surefoot.dlq.letters.views import Group
 
     with connected(url, token) as client:
         found = list(client.rows("/groups", "groups", wanted, limit))
@@ -60,7 +60,7 @@ def list_(
     from dlq.client import as_view
     from dlq.letters_shown import print_letters
     from dlq.table_shown import console
-    from dlq.views import EventLine
+    from surefoot.dlq.letters.views import EventLine
 
     with connected(url, token) as client:
         found = list(client.rows("/events", "events", wanted, limit))
@@ -81,7 +81,7 @@ def show(letter_id: Id, as_json: AsJson = False, url: Url = DEFAULT_URL, token: 
     """
     from dlq.client import as_view, path_to
     from dlq.letters_shown import print_letter
-    from dlq.views import EventView
+    from surefoot.dlq.letters.views import EventView
 
     with connected(url, token) as client:
         found = client.get(path_to("events", letter_id))
@@ -101,7 +101,7 @@ def reveal(
     """
     from dlq.client import as_view, path_to
     from dlq.letters_shown import print_revealed
-    from dlq.views import Revealed
+    from surefoot.dlq.letters.views import Revealed
 
     body = {"reason": checked_reason(reason)}
     with connected(url, token) as client:

@@ -32,8 +32,8 @@ def report(
     `surefoot dlq report --last-week --output report.md`. The service writes one each week by itself, if
     SUREFOOT_DLQ_REPORT_DIRECTORY says where.
     """
-    from dlq import report as reporting
     from dlq.table_shown import console
+    from surefoot.dlq.upkeep import report as reporting
 
     now = datetime.now(UTC)
     since, until = reporting.last_week(now) if last_week else (now - timedelta(days=days), now)

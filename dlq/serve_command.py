@@ -66,12 +66,12 @@ class Served:
 async def _serve(url: str, kafka: str | None, schema: str, at: Served, catalogue: "Catalogue") -> None:
     import structlog
 
-    from dlq.runtime import DlqRuntime
-    from dlq.settings import DlqSettings
     from surefoot.admin.app import api
     from surefoot.audit.access import check_access
     from surefoot.audit.settings import AccessSettings
     from surefoot.database.connection import shown_url
+    from surefoot.dlq.runtime import DlqRuntime
+    from surefoot.dlq.settings import DlqSettings
     from surefoot.http.server import HttpService
 
     log = structlog.get_logger("surefoot.dlq")

@@ -8,7 +8,6 @@ from fastapi import APIRouter, FastAPI
 from starlette.requests import Request
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from dlq.settings import DlqSettings
 from surefoot.admin import approval_routes, audit_routes, export_routes, health_routes, job_routes, letter_routes
 from surefoot.admin.door import Door
 from surefoot.admin.limits import FewAMinute
@@ -18,6 +17,7 @@ from surefoot.admin.refusing import Refusals
 from surefoot.audit.access import Access
 from surefoot.database.connection import create_pool
 from surefoot.database.schema import checked_schema
+from surefoot.dlq.settings import DlqSettings
 from surefoot.errors import ConfigurationError
 from surefoot.events import Catalogue
 from surefoot.http.body_limit import BodyLimit, too_large

@@ -5,14 +5,14 @@ from uuid import UUID
 
 from fastapi import APIRouter, Path, Query, Request, Response
 
-from dlq.approvals import Approvals
-from dlq.job_views import ApprovalPage, ApprovalView, AskedLetterPage
 from surefoot.admin.idempotency import Write
 from surefoot.admin.models import Approve, AskedPage, Meant, Reason
 from surefoot.admin.operation import PREFIX, Operation, allowed
 from surefoot.admin.problems import ONE_PROBLEMS, READ_PROBLEMS, WRITE_PROBLEMS
 from surefoot.admin.reading import LookAtApprovals
 from surefoot.database.connection import Connection
+from surefoot.dlq.jobs.approvals import Approvals
+from surefoot.dlq.jobs.views import ApprovalPage, ApprovalView, AskedLetterPage
 
 ApprovalId = Annotated[UUID, Path(description="The approval's id.")]
 router = APIRouter(prefix=PREFIX, route_class=Operation, responses=READ_PROBLEMS, tags=["discards"])

@@ -8,9 +8,6 @@ from uuid import UUID
 from fastapi import APIRouter, Query, Request
 from fastapi.responses import StreamingResponse
 
-from dlq import page_sql
-from dlq.export import COLUMNS, MEDIA_TYPE, Format, beginning, lines
-from dlq.filters import Filter
 from surefoot.admin.models import AskedExport
 from surefoot.admin.operation import PREFIX, Operation, allowed
 from surefoot.admin.problems import READ_PROBLEMS
@@ -18,6 +15,9 @@ from surefoot.admin.reading import READ_ONLY
 from surefoot.audit.people import Person
 from surefoot.audit.record import Act, record
 from surefoot.database.connection import Pool
+from surefoot.dlq.letters import page_sql
+from surefoot.dlq.letters.export import COLUMNS, MEDIA_TYPE, Format, beginning, lines
+from surefoot.dlq.letters.filters import Filter
 
 AT_ONCE = 50
 """Letters read at a time: each may have a megabyte."""

@@ -5,10 +5,10 @@ from typing import Any, Literal
 from fastapi import APIRouter, Request
 from pydantic import Field
 
-from dlq.views import View
 from surefoot.admin.operation import PREFIX, Operation, allowed, open_to_all
 from surefoot.admin.problems import READ_PROBLEMS
 from surefoot.admin.reading import Reading
+from surefoot.dlq.letters.views import View
 from surefoot.http.problems import described
 
 router = APIRouter(prefix=PREFIX, route_class=Operation, tags=["health"])

@@ -5,14 +5,14 @@ from uuid import UUID
 
 from fastapi import APIRouter, Path, Query, Request, Response
 
-from dlq.job_views import ItemPage, JobMade, JobPage, JobView
-from dlq.jobs import Jobs
 from surefoot.admin.idempotency import Write
 from surefoot.admin.models import AskedPage, AskedRows, Reason, Replay
 from surefoot.admin.operation import PREFIX, Operation, allowed
 from surefoot.admin.problems import ONE_PROBLEMS, READ_PROBLEMS, WRITE_PROBLEMS
 from surefoot.admin.reading import LookAtJobs
 from surefoot.database.connection import Connection
+from surefoot.dlq.jobs.jobs import Jobs
+from surefoot.dlq.jobs.views import ItemPage, JobMade, JobPage, JobView
 
 JobId = Annotated[UUID, Path(description="The job's id.")]
 router = APIRouter(prefix=PREFIX, route_class=Operation, responses=READ_PROBLEMS, tags=["jobs"])

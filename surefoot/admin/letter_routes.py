@@ -5,11 +5,6 @@ from uuid import UUID
 
 from fastapi import APIRouter, Path, Query, Request, Response
 
-from dlq.errors import Declined, NoSuchLetter
-from dlq.job_views import JobMade
-from dlq.jobs import Jobs
-from dlq.looking import Looking
-from dlq.views import EventPage, EventView, Group, GroupPage, Revealed
 from surefoot.admin.idempotency import Write
 from surefoot.admin.models import AskedLetters, Edit, Reason
 from surefoot.admin.operation import PREFIX, Operation, allowed
@@ -17,6 +12,11 @@ from surefoot.admin.problems import ONE_PROBLEMS, READ_PROBLEMS, WRITE_PROBLEMS
 from surefoot.admin.reading import Look
 from surefoot.audit.record import Act, record
 from surefoot.database.connection import Connection
+from surefoot.dlq.errors import Declined, NoSuchLetter
+from surefoot.dlq.jobs.jobs import Jobs
+from surefoot.dlq.jobs.views import JobMade
+from surefoot.dlq.letters.looking import Looking
+from surefoot.dlq.letters.views import EventPage, EventView, Group, GroupPage, Revealed
 
 LetterId = Annotated[UUID, Path(description="The dead letter's id.")]
 Fingerprint = Annotated[str, Path(min_length=1, max_length=200, description="The group's fingerprint.")]

@@ -5,10 +5,10 @@ from uuid import UUID
 
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints, model_validator
 
-from dlq.deciding import MAX_REASON
-from dlq.filters import MOST_TEXT, Filter
-from dlq.looking import MOST
-from dlq.wanted import Ids, Matching, Wanted
+from surefoot.dlq.deciding import MAX_REASON
+from surefoot.dlq.jobs.wanted import Ids, Matching, Wanted
+from surefoot.dlq.letters.filters import MOST_TEXT, Filter
+from surefoot.dlq.letters.looking import MOST
 
 LONGEST_CURSOR = 300
 Why = Annotated[

@@ -7,8 +7,12 @@ from fastapi.responses import JSONResponse
 from starlette.exceptions import HTTPException
 from starlette.responses import Response
 
-from dlq.cursors import BadCursor
-from dlq.errors import (
+from surefoot.admin.door import SECURITY
+from surefoot.admin.idempotency import BadKey, InFlight, KeyReused
+from surefoot.admin.operation import NotJson, SaidTwice, WrongRole
+from surefoot.admin.refusing import Refusals
+from surefoot.database.connection import DRIVER_ERRORS, explain, is_outage
+from surefoot.dlq.errors import (
     Declined,
     InvalidEdit,
     InvalidRequest,
@@ -20,11 +24,7 @@ from dlq.errors import (
     TooMany,
     TooManyJobs,
 )
-from surefoot.admin.door import SECURITY
-from surefoot.admin.idempotency import BadKey, InFlight, KeyReused
-from surefoot.admin.operation import NotJson, SaidTwice, WrongRole
-from surefoot.admin.refusing import Refusals
-from surefoot.database.connection import DRIVER_ERRORS, explain, is_outage
+from surefoot.dlq.letters.cursors import BadCursor
 from surefoot.errors import SurefootError
 from surefoot.http.problems import described, problem
 

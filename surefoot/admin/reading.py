@@ -5,10 +5,10 @@ from typing import Annotated
 
 from fastapi import Depends, Request
 
-from dlq.approvals import Approvals
-from dlq.jobs import Jobs
-from dlq.looking import Looking
 from surefoot.database.connection import Connection, Pool
+from surefoot.dlq.jobs.approvals import Approvals
+from surefoot.dlq.jobs.jobs import Jobs
+from surefoot.dlq.letters.looking import Looking
 
 STATEMENT_TIMEOUT_S = 10
 READ_ONLY = f"""SET TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY;

@@ -6,9 +6,9 @@ import signal
 
 import pytest
 
-from dlq.jobs import Jobs
-from dlq.settings import DlqSettings
 from surefoot.audit.people import Person
+from surefoot.dlq.jobs.jobs import Jobs
+from surefoot.dlq.settings import DlqSettings
 from tests.support.dlq.crash_harness import DlqGround
 from tests.support.waiting import eventually
 

@@ -18,7 +18,6 @@ import psycopg
 import pytest
 from typer.main import get_command
 
-from dlq.settings import DlqSettings
 from surefoot.audit.record import Act, record
 from surefoot.audit.settings import AccessSettings
 from surefoot.cli import build
@@ -26,6 +25,7 @@ from surefoot.consumer_runtime.settings import ConsumerSettings
 from surefoot.database.connection import connect
 from surefoot.database.embedded import EmbeddedPostgres
 from surefoot.database.tables import metadata
+from surefoot.dlq.settings import DlqSettings
 from surefoot.events import Topic
 from surefoot.idempotency import IdempotencySettings, Store
 from surefoot.idempotency.fingerprint import key_hash

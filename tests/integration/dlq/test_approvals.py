@@ -6,9 +6,9 @@ from datetime import timedelta
 import asyncpg
 import pytest
 
-from dlq.errors import NoSuchApproval, NotAllowed, NothingToDo, OwnApproval, SetChanged, TooLate, WrongState
-from dlq.job_views import ApprovalView
 from surefoot.audit.people import Person
+from surefoot.dlq.errors import NoSuchApproval, NotAllowed, NothingToDo, OwnApproval, SetChanged, TooLate, WrongState
+from surefoot.dlq.jobs.views import ApprovalView
 from tests.support.dlq import letter_rows as letters
 from tests.support.dlq.decisions import (
     ADA,

@@ -11,7 +11,7 @@ from typing import NamedTuple
 import pytest
 
 from dlq.client import Client, ServiceAway, ServiceRefused, as_view, path_to
-from dlq.job_views import JobMade
+from surefoot.dlq.jobs.views import JobMade
 from surefoot.errors import ConfigurationError
 
 Answer = Callable[[BaseHTTPRequestHandler], None]

@@ -7,11 +7,11 @@ from typing import Any, cast
 
 import asyncpg
 
-from dlq import page_sql
-from dlq.export import COLUMNS, HEADINGS, MAX_VALUE_BYTES, Format, beginning, defused, lines
-from dlq.filters import Filter
 from schemas import catalogue
 from surefoot.database.connection import Connection
+from surefoot.dlq.letters import page_sql
+from surefoot.dlq.letters.export import COLUMNS, HEADINGS, MAX_VALUE_BYTES, Format, beginning, defused, lines
+from surefoot.dlq.letters.filters import Filter
 from tests.support.dlq.letter_rows import headers, insert, letter
 
 ORDER = b'{"order_id": "o-1", "ship_to": {"name": "Ada", "country": "GB"}}'

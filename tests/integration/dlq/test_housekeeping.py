@@ -8,17 +8,17 @@ from typing import Any
 
 import pytest
 
-from dlq import retention
-from dlq.approvals import Approvals
-from dlq.filters import Filter
-from dlq.housekeeping import Housekeeping
-from dlq.metrics import OUTAGES
-from dlq.settings import DlqSettings
-from dlq.wanted import Matching
 from surefoot.audit import record as audit
 from surefoot.audit.people import Person
 from surefoot.database.connection import Connection, connect
 from surefoot.database.embedded import EmbeddedPostgres
+from surefoot.dlq.jobs.approvals import Approvals
+from surefoot.dlq.jobs.wanted import Matching
+from surefoot.dlq.letters.filters import Filter
+from surefoot.dlq.metrics import OUTAGES
+from surefoot.dlq.settings import DlqSettings
+from surefoot.dlq.upkeep import retention
+from surefoot.dlq.upkeep.housekeeping import Housekeeping
 from surefoot.errors import SchemaOutdated
 from tests.support.dlq.fixtures import alerts, connection
 from tests.support.dlq.housekeeping import Kept, aged, numbers, put, settled

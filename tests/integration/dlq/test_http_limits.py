@@ -9,12 +9,12 @@ from typing import Any
 import httpx
 import pytest
 
-from dlq.settings import DlqSettings
 from schemas import catalogue
 from surefoot.admin import PREFIX, api
 from surefoot.admin.metrics import UNRECORDED
 from surefoot.audit.access import Access, check_access
 from surefoot.audit.settings import AccessSettings
+from surefoot.dlq.settings import DlqSettings
 from surefoot.errors import ConfigurationError
 from surefoot.http.server import HttpService
 from tests.support.dlq.http_harness import GENEROUS, Ground, assert_problem, ground_at

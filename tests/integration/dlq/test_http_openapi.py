@@ -13,11 +13,11 @@ import pytest
 import requests
 import schemathesis
 
-from dlq.settings import DlqSettings
 from schemas import catalogue
 from surefoot.admin import api
 from surefoot.audit.access import Access
 from surefoot.audit.settings import AccessSettings
+from surefoot.dlq.settings import DlqSettings
 from surefoot.http.server import HttpService
 from tests.support.dlq.http_harness import GENEROUS, WHY, ground_at
 from tests.support.operations import Case, Operation, each_operation, is_made_up, status_of, try_operation

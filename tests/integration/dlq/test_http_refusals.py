@@ -10,10 +10,10 @@ import asyncpg
 import httpx
 import pytest
 
-from dlq.settings import DlqSettings
 from surefoot.admin import PREFIX
 from surefoot.audit.record import verify
 from surefoot.database.connection import Connection
+from surefoot.dlq.settings import DlqSettings
 from tests.support.corpus import each_of
 from tests.support.dlq.http_harness import WHY, Ground, assert_problem, ground_at
 

@@ -7,13 +7,13 @@ from uuid import uuid4
 import pytest
 from fastapi import APIRouter
 
-from dlq.settings import DlqSettings
 from schemas import catalogue
 from surefoot.admin import PREFIX, api, app
 from surefoot.admin.operation import Operation, allowed
 from surefoot.audit.access import Access
 from surefoot.audit.people import ROLES
 from surefoot.audit.settings import AccessSettings
+from surefoot.dlq.settings import DlqSettings
 from surefoot.errors import ConfigurationError
 from tests.support.corpus import each_of
 from tests.support.dlq.http_harness import PEOPLE, Ground, assert_problem, ground_at

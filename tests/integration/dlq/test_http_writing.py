@@ -5,9 +5,9 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from dlq.settings import DlqSettings
 from surefoot.admin import idempotency
 from surefoot.admin.idempotency import REQUEST_CLASS
+from surefoot.dlq.settings import DlqSettings
 from tests.support.dlq.http_harness import WHY, Ground, assert_problem, ground_at
 
 

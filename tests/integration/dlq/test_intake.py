@@ -8,7 +8,7 @@ import asyncpg
 import pytest
 from structlog.testing import capture_logs
 
-from dlq.intake import Intake
+from surefoot.dlq.intake.intake import Intake
 from surefoot.events import new_event
 from surefoot.log.port import StoredRecord
 from surefoot.log.postgres import PostgresLog

@@ -6,7 +6,7 @@ from typing import Any
 import asyncpg
 import pytest
 
-from dlq.errors import InvalidEdit, NoSuchLetter, WrongState
+from surefoot.dlq.errors import InvalidEdit, NoSuchLetter, WrongState
 from tests.support.dlq import letter_rows as letters
 from tests.support.dlq.decisions import ADA, EVE, WHY, a_job, answer, audited, dead, jobs, statuses, these
 from tests.support.event_types import catalogue

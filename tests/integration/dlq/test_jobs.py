@@ -6,20 +6,12 @@ from typing import Any
 import asyncpg
 import pytest
 
-from dlq.errors import (
-    InvalidRequest,
-    NoSuchJob,
-    NotAllowed,
-    NothingToDo,
-    TooMany,
-    TooManyJobs,
-    WrongState,
-)
-from dlq.filters import Filter
-from dlq.job_statements import JobStatements
-from dlq.job_views import LeftOut
-from dlq.wanted import Finding, Ids, Matching
 from surefoot.audit.people import Person
+from surefoot.dlq.errors import InvalidRequest, NoSuchJob, NotAllowed, NothingToDo, TooMany, TooManyJobs, WrongState
+from surefoot.dlq.jobs.statements import JobStatements
+from surefoot.dlq.jobs.views import LeftOut
+from surefoot.dlq.jobs.wanted import Finding, Ids, Matching
+from surefoot.dlq.letters.filters import Filter
 from tests.support.dlq import letter_rows as letters
 from tests.support.dlq.decisions import (
     ADA,

@@ -7,11 +7,11 @@ from typing import Any, cast
 import asyncpg
 import pytest
 
-from dlq.cursors import BadCursor
-from dlq.filters import STATUSES, Filter
-from dlq.looking import Looking
-from dlq.views import Counts
 from surefoot.database.connection import Connection
+from surefoot.dlq.letters.cursors import BadCursor
+from surefoot.dlq.letters.filters import STATUSES, Filter
+from surefoot.dlq.letters.looking import Looking
+from surefoot.dlq.letters.views import Counts
 from tests.support.dlq.letter_rows import NOON, insert, letter
 
 # Six letters that differ in everything one can ask for. Two share a group that nobody foresaw: a foreign consumer made

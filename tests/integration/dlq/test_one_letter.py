@@ -6,9 +6,9 @@ from uuid import UUID, uuid4
 
 import asyncpg
 
-from dlq.looking import Looking
 from schemas import catalogue
 from surefoot.database.connection import Connection
+from surefoot.dlq.letters.looking import Looking
 from tests.support.dlq.letter_rows import NOON, dlq_id, headers, insert, letter
 
 

@@ -3,7 +3,7 @@
 import asyncpg
 import pytest
 
-from dlq.outcome_statements import OutcomeStatements
+from surefoot.dlq.jobs.outcome_statements import OutcomeStatements
 from surefoot.log.postgres import PostgresLog
 from tests.support.dlq.decisions import weaken
 from tests.support.dlq.outcomes import asked, items, letters_in, say

@@ -3,9 +3,9 @@
 import asyncpg
 import pytest
 
-from dlq.outcomes import Outcomes
 from surefoot.consumer.contracts import Answer
 from surefoot.consumer.controls import Action
+from surefoot.dlq.jobs.outcomes import Outcomes
 from surefoot.events import new_event
 from surefoot.log.port import Record, StoredRecord, TopicPartition
 from surefoot.log.postgres import PostgresLog

@@ -11,11 +11,11 @@ from typing import Any
 import asyncpg
 import pytest
 
-from dlq.filters import Filter
-from dlq.job_views import JobMade, JobView
-from dlq.runtime import DlqRuntime
-from dlq.wanted import Ids, Matching, Wanted
 from surefoot.database.migrate import migrate
+from surefoot.dlq.jobs.views import JobMade, JobView
+from surefoot.dlq.jobs.wanted import Ids, Matching, Wanted
+from surefoot.dlq.letters.filters import Filter
+from surefoot.dlq.runtime import DlqRuntime
 from surefoot.log.kafka import KafkaLog
 from surefoot.log.kafka_settings import KafkaSettings
 from surefoot.log.port import EventLog

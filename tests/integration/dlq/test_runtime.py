@@ -12,13 +12,13 @@ from prometheus_client import REGISTRY
 from structlog.testing import capture_logs
 from structlog.typing import EventDict
 
-from dlq.intake import Intake
-from dlq.jobs import Jobs
-from dlq.runtime import DlqRuntime
-from dlq.wanted import Ids
 from surefoot.audit.people import Person
 from surefoot.database.embedded import EmbeddedPostgres
 from surefoot.database.migrate import migrate
+from surefoot.dlq.intake.intake import Intake
+from surefoot.dlq.jobs.jobs import Jobs
+from surefoot.dlq.jobs.wanted import Ids
+from surefoot.dlq.runtime import DlqRuntime
 from surefoot.errors import SchemaOutdated
 from surefoot.log.postgres import PostgresLog
 from surefoot.relay.runtime import Relay
@@ -175,7 +175,7 @@ async def test_it_stops_within_seconds_while_everything_is_away(
 async def test_a_database_that_falls_silent_is_left_and_asked_anew(
     database_url: str, connection: asyncpg.Connection, log: PostgresLog, topic: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("dlq.member.COMMAND_TIMEOUT", timedelta(seconds=1))
+    monkeypatch.setattr("surefoot.dlq.member.COMMAND_TIMEOUT", timedelta(seconds=1))
     async with Proxy(database_url) as proxy, running(Intake(proxy.url, log, quick())):
         await put(log, topic + ".dlq", letter_record("e-1"))
         await there_are(connection, 1)

@@ -3,10 +3,10 @@
 import asyncpg
 import pytest
 
-from dlq.sender import Sender
-from dlq.sender_statements import SenderStatements
-from dlq.turn import Batch, Rests
 from surefoot.database.connection import Connection
+from surefoot.dlq.jobs.sender import Sender
+from surefoot.dlq.jobs.sender_statements import SenderStatements
+from surefoot.dlq.jobs.turn import Batch, Rests
 from surefoot.log.postgres import PostgresLog
 from tests.support.dlq.decisions import (
     ADA,

@@ -3,8 +3,8 @@
 import asyncpg
 import pytest
 
-from dlq.filters import Filter
-from dlq.wanted import Matching
+from surefoot.dlq.jobs.wanted import Matching
+from surefoot.dlq.letters.filters import Filter
 from surefoot.errors import LogUnavailable
 from surefoot.log.postgres import PostgresLog
 from tests.support.dlq import letter_rows as letters

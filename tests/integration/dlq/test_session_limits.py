@@ -5,9 +5,9 @@ from datetime import timedelta
 import pytest
 from pydantic import ValidationError
 
-from dlq.housekeeping import Housekeeping
-from dlq.settings import DlqSettings
 from surefoot.database.connection import Connection, create_pool
+from surefoot.dlq.settings import DlqSettings
+from surefoot.dlq.upkeep.housekeeping import Housekeeping
 from surefoot.telemetry.alerts import Alerts
 
 LIMIT = DlqSettings(transaction_timeout=timedelta(seconds=7))

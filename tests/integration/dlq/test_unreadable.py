@@ -5,8 +5,8 @@ import json
 import asyncpg
 import pytest
 
-from dlq.intake import Intake
 from surefoot.consumer_runtime.parking import headers_json
+from surefoot.dlq.intake.intake import Intake
 from surefoot.errors import DatabaseRefused
 from surefoot.log.port import Record, TopicPartition
 from surefoot.log.postgres import PostgresLog

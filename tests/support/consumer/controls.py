@@ -94,7 +94,10 @@ async def published(connection: asyncpg.Connection, topic: str) -> list[dict[str
 
 async def answers(connection: asyncpg.Connection, count: int) -> list[tuple[str, str]]:
     """(control id, answer) of each outcome told so far, when there are so many."""
-    await eventually(lambda: _has(connection, "dlq.outcomes", count), what=f"{count} answers on dlq.outcomes")
+    await eventually(
+        lambda: _has(connection, "dlq.outcomes", count),
+        what=f"{count} answers on dlq.outcomes",
+    )
     return [(told["control_id"], told["answer"]) for told in await published(connection, "dlq.outcomes")]
 
 

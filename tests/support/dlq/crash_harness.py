@@ -16,10 +16,10 @@ from typing import Any
 import asyncpg
 import httpx
 
-from dlq.jobs import Jobs
-from dlq.settings import DlqSettings
 from surefoot.audit.people import Role
 from surefoot.audit.tokens import Tokens
+from surefoot.dlq.jobs.jobs import Jobs
+from surefoot.dlq.settings import DlqSettings
 from surefoot.log.port import EventLog
 from tests.support.checkers.consumer import Effect
 from tests.support.checkers.dlq import Finding, ItemRow, JobRow, Letter, check_dead_letters

@@ -10,7 +10,6 @@ import asyncpg
 import httpx
 from fastapi import FastAPI
 
-from dlq.settings import DlqSettings
 from schemas import catalogue
 from surefoot.admin import PREFIX, api
 from surefoot.audit.access import Access
@@ -18,6 +17,7 @@ from surefoot.audit.people import Role
 from surefoot.audit.settings import AccessSettings
 from surefoot.audit.tokens import Tokens
 from surefoot.database.connection import Connection
+from surefoot.dlq.settings import DlqSettings
 from surefoot.events import Catalogue
 from tests.support.dlq.letter_rows import insert, letter
 

@@ -7,9 +7,9 @@ from typing import Any
 import asyncpg
 from uuid_utils import uuid7
 
-from dlq.intake import Intake
 from surefoot.consumer.contracts import Answer, ControlOutcome
 from surefoot.consumer.controls import Action
+from surefoot.dlq.intake.intake import Intake
 from surefoot.log.port import EventLog, StoredRecord
 from tests.support.consumer.processes import publish
 from tests.support.dlq.letters import letter_record

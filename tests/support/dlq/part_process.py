@@ -6,9 +6,9 @@ import asyncio
 import sys
 from datetime import timedelta
 
-from dlq.intake import Intake
-from dlq.outcomes import Outcomes
 from surefoot.commands.running import serve
+from surefoot.dlq.intake.intake import Intake
+from surefoot.dlq.jobs.outcomes import Outcomes
 from surefoot.log.postgres import PostgresLog
 from tests.support.dlq.service import quick
 

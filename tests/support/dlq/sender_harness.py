@@ -7,7 +7,7 @@ from typing import Any
 import asyncpg
 import pytest
 
-from dlq.sender import Sender
+from surefoot.dlq.jobs.sender import Sender
 from surefoot.errors import LogUnavailable
 from surefoot.failpoints import FailpointError
 from surefoot.log.port import Publisher, PublishOutcome, Record, TopicPartition, TopicSpec
@@ -86,7 +86,7 @@ async def die_at(ground: SendingGround, monkeypatch: pytest.MonkeyPatch, point: 
             raise FailpointError(name)
 
     with monkeypatch.context() as armed:
-        armed.setattr("dlq.sender.failpoint", strike)
+        armed.setattr("surefoot.dlq.jobs.sender.failpoint", strike)
         with pytest.raises(FailpointError):
             await ground.look()
 

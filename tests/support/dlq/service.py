@@ -6,9 +6,9 @@ from contextlib import asynccontextmanager
 from datetime import timedelta
 from typing import Protocol, TypeVar
 
-from dlq.intake import Intake
-from dlq.outcomes import Outcomes
-from dlq.settings import DlqSettings
+from surefoot.dlq.intake.intake import Intake
+from surefoot.dlq.jobs.outcomes import Outcomes
+from surefoot.dlq.settings import DlqSettings
 from surefoot.log.port import EventLog
 from tests.support.waiting import eventually
 

@@ -5,10 +5,10 @@ Each function below undoes one protection of the real service, as a plausible mi
 
 from collections.abc import Callable
 
-from dlq.job_statements import JobStatements
-from dlq.sender_statements import SenderStatements
-from dlq.turn import Turns
 from surefoot.cli import main as main
+from surefoot.dlq.jobs.sender_statements import SenderStatements
+from surefoot.dlq.jobs.statements import JobStatements
+from surefoot.dlq.jobs.turn import Turns
 from tests.support.weakened.statements import change_statement
 
 

@@ -5,8 +5,8 @@ import json
 
 import pytest
 
-from dlq.controls import CannotBeTold, Item, control_of, lane_of
 from surefoot.consumer.controls import Action, Control, Replacement
+from surefoot.dlq.jobs.controls import CannotBeTold, Item, control_of, lane_of
 from surefoot.events import decode
 from surefoot.log.port import TopicPartition
 

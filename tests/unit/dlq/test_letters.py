@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dlq.letters import Letter, Unreadable, kept_raw, read_letter
 from surefoot.consumer.dead_letter import Dead, diagnose, letter
+from surefoot.dlq.intake.letters import Letter, Unreadable, kept_raw, read_letter
 from surefoot.events.text import has_forbidden
 from surefoot.log.port import Record, StoredRecord
 from tests.support.bad_records import CASES, BadCase, bent_records

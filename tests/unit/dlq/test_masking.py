@@ -2,7 +2,7 @@
 
 import pytest
 
-from dlq.masking import masked_headers, masked_payload, plain_headers, plain_payload
+from surefoot.dlq.letters.masking import masked_headers, masked_payload, plain_headers, plain_payload
 from tests.support.event_types import catalogue
 
 BINARY: tuple[tuple[str, bytes | None], ...] = (

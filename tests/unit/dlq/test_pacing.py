@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dlq.pacing import Facts, Finish, JobStatus, Pause, Send, Wait, decide
+from surefoot.dlq.jobs.pacing import Facts, Finish, JobStatus, Pause, Send, Wait, decide
 
 JOB = Facts(
     status="RUNNING",

@@ -10,8 +10,16 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from markdown_it import MarkdownIt
 
-from dlq.report import last_week, report_path
-from dlq.report_text import ConsumerFacts, Decision, GroupFacts, ReportFacts, escaped, report_text, span
+from surefoot.dlq.upkeep.report import last_week, report_path
+from surefoot.dlq.upkeep.report_text import (
+    ConsumerFacts,
+    Decision,
+    GroupFacts,
+    ReportFacts,
+    escaped,
+    report_text,
+    span,
+)
 from surefoot.events.text import has_forbidden
 
 SINCE, UNTIL = datetime(2026, 11, 9, tzinfo=UTC), datetime(2026, 11, 16, tzinfo=UTC)

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from standardwebhooks import Webhook as Verifier
 
-from dlq.settings import DlqSettings
+from surefoot.dlq.settings import DlqSettings
 from surefoot.telemetry import alerts as module
 from surefoot.telemetry.alerts import Alert, Alerts
 from surefoot.telemetry.webhook import Webhook

@@ -1,0 +1,1 @@
+"""Dead letters: taking them in, showing them, and carrying out what operators decide."""

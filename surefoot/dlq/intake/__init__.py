@@ -1,0 +1,1 @@
+"""Reading dead-letter topics into the tables."""

@@ -1,0 +1,148 @@
+"""Taking dead letters in: every record of every dead-letter topic becomes a row, once, or comes back to its row.
+
+A polled batch is one transaction. The inbox tells fresh letters from those seen before, as it does for any consumer,
+and no fence is needed: letters of one event are in one partition, in order. What cannot be read is kept raw.
+"""
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import assert_never
+
+import structlog
+from uuid_utils import uuid7
+
+from surefoot.database.connection import Connection
+from surefoot.dlq.intake.letters import Letter, Unreadable, kept_raw, read_letter
+from surefoot.dlq.intake.statements import IntakeStatements, columns_of
+from surefoot.dlq.member import Member, may_pass
+from surefoot.dlq.metrics import LETTERS
+from surefoot.dlq.settings import DlqSettings
+from surefoot.dlq.topics import dead_letter_topics
+from surefoot.errors import words_of
+from surefoot.failpoints import failpoint
+from surefoot.log.port import EventLog, StoredRecord
+
+log = structlog.get_logger("surefoot.dlq")
+Counts = Counter[tuple[str, str]]
+"""By topic and result."""
+
+
+@dataclass(frozen=True, slots=True)
+class Arrived:
+    """A record, and the letter that is kept of it."""
+
+    record: StoredRecord
+    letter: Letter
+    unreadable: str | None
+    """Why it is no letter, where it is none."""
+
+    @property
+    def event(self) -> tuple[str, str, str]:
+        return self.letter.consumer, self.letter.source, self.letter.event_id
+
+
+class Intake:
+    def __init__(self, url: str, event_log: EventLog, settings: DlqSettings) -> None:
+        self._group = settings.group
+        self._sql = IntakeStatements(settings.db_schema)
+        self._member = Member(
+            "intake",
+            url,
+            event_log,
+            settings,
+            group=settings.group,
+            topics=lambda: dead_letter_topics(event_log),
+            take=self.take,
+        )
+
+    async def run(self) -> None:
+        await self._member.run()
+
+    def stop(self) -> None:
+        self._member.stop()
+
+    async def take(self, connection: Connection, records: Sequence[StoredRecord]) -> None:
+        """All in one transaction. If the database refuses one of them, which one is found out by taking each alone."""
+        arrived = [_arrived(record, read_letter(record)) for record in records]
+        try:
+            await self._in_one(connection, arrived)
+        except Exception as error:
+            if may_pass(error):
+                raise
+            for one in arrived:
+                await self._alone(connection, one)
+
+    async def _alone(self, connection: Connection, one: Arrived) -> None:
+        try:
+            await self._in_one(connection, [one])
+        except Exception as error:
+            if may_pass(error) or one.unreadable is not None:
+                raise
+            sentence = f"This letter cannot be kept as it is: {words_of(error)}"
+            await self._in_one(connection, [_arrived(one.record, Unreadable(one.record, sentence))])
+
+    async def _in_one(self, connection: Connection, arrived: Sequence[Arrived]) -> None:
+        counts: Counts = Counter()
+        async with connection.transaction():
+            fresh = await self._fresh(connection, arrived, counts)
+            for several in in_rounds(fresh):
+                await self._keep(connection, several, counts)
+            await failpoint("dlq.intake.written")
+        for (topic, result), count in counts.items():
+            LETTERS.labels(topic, result).inc(count)
+        for one in fresh:
+            if one.unreadable is not None:
+                log.warning("a record is no letter; kept as it is", at=one.letter.event_id, why=one.unreadable)
+
+    async def _fresh(self, connection: Connection, arrived: Sequence[Arrived], counts: Counts) -> list[Arrived]:
+        """Those that were never taken in, in order."""
+        first: dict[tuple[str, str], Arrived] = {}
+        for one in arrived:
+            first.setdefault((one.letter.letter_source, one.letter.letter_id), one)
+        asked = sorted(first)  # in one order: the same letters may be in somebody else's hands, too
+        columns = [source for source, _ in asked], [letter_id for _, letter_id in asked]
+        received = {(row[0], row[1]) for row in await connection.fetch(self._sql.receive, self._group, *columns)}
+        fresh = [one for identity, one in first.items() if identity in received]
+        counts.update((one.record.topic, "duplicate") for one in arrived)
+        counts.subtract((one.record.topic, "duplicate") for one in fresh)
+        return fresh
+
+    async def _keep(self, connection: Connection, several: Sequence[Arrived], counts: Counts) -> None:
+        """One letter of each event, at most."""
+        by_event = {one.event: one for one in several}
+        await connection.fetch(self._sql.lock, *([*column] for column in zip(*by_event, strict=True)))
+        columns = [[*column] for column in zip(*(columns_of(one.letter) for one in several), strict=True)]
+        kept = await connection.fetch(self._sql.keep, [str(uuid7()) for _ in several], *columns)
+        deaths = {(row[0], row[1], row[2]): int(row[3]) for row in kept}
+        counts.update((one.record.topic, _result(one, deaths.get(event))) for event, one in by_event.items())
+
+
+def in_rounds(arrived: Iterable[Arrived]) -> list[list[Arrived]]:
+    """So that no round has two letters of one event: a statement can change a row only once. Order is kept."""
+    rounds: list[list[Arrived]] = []
+    seen: Counter[tuple[str, str, str]] = Counter()
+    for one in arrived:
+        if seen[one.event] == len(rounds):
+            rounds.append([])
+        rounds[seen[one.event]].append(one)
+        seen[one.event] += 1
+    return rounds
+
+
+def _arrived(record: StoredRecord, reading: Letter | Unreadable) -> Arrived:
+    match reading:
+        case Letter():
+            return Arrived(record, reading, None)
+        case Unreadable():
+            return Arrived(record, kept_raw(reading), reading.sentence)
+        case _:
+            assert_never(reading)
+
+
+def _result(one: Arrived, deaths: int | None) -> str:
+    if one.unreadable is not None:
+        return "unreadable"
+    if deaths is None:
+        return "old"
+    return "new" if deaths == 1 else "again"

@@ -1,0 +1,1 @@
+"""Replays, discards and edits as jobs over a frozen set of letters."""

@@ -1,0 +1,131 @@
+"""Hearing what consumers did: each answer settles the item that waits for it, and with it the dead letter, once.
+
+A polled batch is one transaction. Items go from SENT to ANSWERED by compare-and-set, so a repeat changes nothing; an
+answer that nobody waits for is passed by.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from uuid import UUID
+
+import structlog
+
+from surefoot.consumer.contracts import ControlOutcome
+from surefoot.consumer.controls import Action
+from surefoot.consumer.dead_letter import printable
+from surefoot.database.connection import Connection, Row
+from surefoot.dlq.jobs.outcome_statements import OutcomeStatements
+from surefoot.dlq.jobs.settling import Decided, resolution, settled
+from surefoot.dlq.member import Member
+from surefoot.dlq.metrics import ANSWERS, UNASKED
+from surefoot.dlq.settings import DlqSettings
+from surefoot.dlq.topics import outcome_topics
+from surefoot.events import BadRecord, decode, event_type_of, to_event
+from surefoot.failpoints import failpoint
+from surefoot.log.port import EventLog, StoredRecord
+
+log = structlog.get_logger("surefoot.dlq")
+MAX_SENTENCE = 2000
+MAX_WAITING = 2**31 - 1
+
+
+@dataclass(frozen=True, slots=True)
+class Awaited:
+    """An item that was sent and not answered yet, and who is behind its job."""
+
+    job_id: str
+    number: int
+    dlq_id: str
+    kind: Action
+    consumer: str | None
+    """None where the letter is gone meanwhile."""
+    decided: Decided
+
+
+class Outcomes:
+    def __init__(self, url: str, event_log: EventLog, settings: DlqSettings) -> None:
+        self._sql = OutcomeStatements(settings.db_schema)
+        self._member = Member(
+            "outcomes",
+            url,
+            event_log,
+            settings,
+            group=f"{settings.group}.outcomes",
+            topics=lambda: outcome_topics(event_log),
+            take=self.take,
+        )
+
+    async def run(self) -> None:
+        await self._member.run()
+
+    def stop(self) -> None:
+        self._member.stop()
+
+    async def take(self, connection: Connection, records: Sequence[StoredRecord]) -> None:
+        """All in one transaction."""
+        told = {outcome.control_id: outcome for outcome in reversed([*filter(None, map(read_answer, records))])}
+        async with connection.transaction():
+            await connection.fetch(self._sql.lock, [*told])
+            awaited = {str(row[0]): _awaited(row) for row in await connection.fetch(self._sql.awaited, [*told])}
+            answers = [(one, told[control_id]) for control_id, one in awaited.items() if _is_its(one, told[control_id])]
+            if answers:
+                await self._answer(connection, answers)
+            await failpoint("dlq.outcomes.written")
+        for _, outcome in answers:
+            ANSWERS.labels(outcome.action, outcome.answer).inc()
+        UNASKED.inc(len(records) - len(answers))
+
+    async def _answer(self, connection: Connection, answers: Sequence[tuple[Awaited, ControlOutcome]]) -> None:
+        items = [_item(one, outcome) for one, outcome in answers]
+        await connection.execute(self._sql.answer, *_columns(items))
+        letters = [row for one, outcome in answers if (row := _letter(one, outcome)) is not None]
+        if letters:
+            await connection.execute(self._sql.settle, *_columns(letters))
+
+
+def read_answer(record: StoredRecord) -> ControlOutcome | None:
+    """The answer in a record; None if it is none of ours."""
+    try:
+        outcome = to_event(decode(record.headers, record.value, record.key), event_type_of(ControlOutcome)).data
+        return outcome.model_copy(update={"control_id": str(UUID(outcome.control_id))})
+    except (BadRecord, ValueError) as error:
+        where = f"{record.topic}/{record.partition}:{record.offset}"
+        log.warning("a record is no answer to a control record; passed by", at=where, why=str(error))
+        return None
+
+
+def _awaited(row: Row) -> Awaited:
+    decided = Decided(by=row[6], why=row[7], approved_by=row[8])
+    return Awaited(job_id=row[1], number=row[2], dlq_id=row[3], kind=row[4], consumer=row[5], decided=decided)
+
+
+def _is_its(one: Awaited, outcome: ControlOutcome) -> bool:
+    """Only who was asked can answer, and only what was asked."""
+    if one.kind == outcome.action and one.consumer in (None, outcome.consumer):
+        return True
+    log.warning("an answer is not to what was asked; passed by", control_id=outcome.control_id, by=outcome.consumer)
+    return False
+
+
+def _item(one: Awaited, outcome: ControlOutcome) -> tuple[object, ...]:
+    return (
+        one.job_id,
+        one.number,
+        outcome.answer,
+        printable(outcome.sentence, MAX_SENTENCE),
+        min(max(outcome.waiting_behind, 0), MAX_WAITING),
+        outcome.past_retention,
+    )
+
+
+def _letter(one: Awaited, outcome: ControlOutcome) -> tuple[object, ...] | None:
+    becomes = settled(one.kind, outcome.answer, outcome.outcome)
+    if becomes is None:
+        return None
+    said = resolution(one.decided, becomes, consumer=outcome.consumer, answer=outcome.answer, sentence=outcome.sentence)
+    tried_another = one.kind == "supersede" and outcome.answer in ("done", "failed_again")
+    return one.dlq_id, one.job_id, becomes, said, printable(outcome.event_id, MAX_SENTENCE) if tried_another else None
+
+
+def _columns(rows: Sequence[tuple[object, ...]]) -> list[list[object]]:
+    return [[*column] for column in zip(*rows, strict=True)]

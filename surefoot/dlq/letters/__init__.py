@@ -1,0 +1,1 @@
+"""Reading dead letters: groups, pages, one letter with its context."""
