@@ -12,8 +12,8 @@ from bench.ground import PARTITIONS, Ground
 from surefoot.database.connection import sqlalchemy_url
 from surefoot.errors import SurefootError
 from surefoot.events.topics import Topic
-from surefoot.log.kafka import KafkaLog
-from surefoot.log.kafka_settings import KafkaSettings
+from surefoot.log.kafka.log import KafkaLog
+from surefoot.log.kafka.settings import KafkaSettings
 from surefoot.log.port import Acknowledged, TopicSpec
 from surefoot.outbox.entry import Entry
 from surefoot.relay.plan import PendingRow, plan

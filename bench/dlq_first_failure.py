@@ -23,7 +23,7 @@ from surefoot.dlq.runtime import DlqRuntime
 from surefoot.dlq.settings import DlqSettings
 from surefoot.errors import SurefootError
 from surefoot.events import Catalogue, Event, EventData, new_event
-from surefoot.log.postgres import PostgresLog
+from surefoot.log.postgres.log import PostgresLog
 from surefoot.outbox import transaction
 from surefoot.relay.runtime import Relay
 from surefoot.relay.settings import RelaySettings

@@ -18,8 +18,8 @@ import asyncpg
 from surefoot.database.embedded import EmbeddedPostgres
 from surefoot.database.migrate import migrate
 from surefoot.events import Catalogue, EventData, Money, new_event
-from surefoot.log.kafka import KafkaLog
-from surefoot.log.kafka_settings import KafkaSettings
+from surefoot.log.kafka.log import KafkaLog
+from surefoot.log.kafka.settings import KafkaSettings
 from surefoot.log.port import TopicSpec
 from surefoot.outbox.entry import Entry, entry_of
 from surefoot.process_guard import create_guarded_process

@@ -12,8 +12,8 @@ import asyncpg
 from bench.ground import Ground, order, topic
 from surefoot import outbox
 from surefoot.events import decode
-from surefoot.log.kafka import KafkaLog
-from surefoot.log.kafka_settings import KafkaSettings
+from surefoot.log.kafka.log import KafkaLog
+from surefoot.log.kafka.settings import KafkaSettings
 
 WRITERS = 8
 

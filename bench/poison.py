@@ -34,8 +34,8 @@ from surefoot.consumer import Consumer, Transaction
 from surefoot.consumer.retry import Retry
 from surefoot.errors import SurefootError
 from surefoot.events import Event, new_event
-from surefoot.log.kafka import KafkaLog
-from surefoot.log.kafka_settings import KafkaSettings
+from surefoot.log.kafka.log import KafkaLog
+from surefoot.log.kafka.settings import KafkaSettings
 from surefoot.log.port import Acknowledged, Publisher, TopicSpec
 from surefoot.outbox.entry import Entry, entry_of
 from surefoot.process_guard import create_guarded_process

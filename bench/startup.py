@@ -29,7 +29,7 @@ from surefoot.commands.topics import declared
 from surefoot.database.embedded import EmbeddedPostgres
 from surefoot.database.migrate import migrate
 from surefoot.database.schema import DEFAULT_SCHEMA
-from surefoot.log.postgres import PostgresLog
+from surefoot.log.postgres.log import PostgresLog
 
 RESULTS = Path(__file__).parent / "results"
 ROUNDS = 15

@@ -19,7 +19,7 @@ from surefoot.errors import ConfigurationError
 from surefoot.telemetry.logging import set_up_logging
 
 if TYPE_CHECKING:
-    from surefoot.log.kafka_settings import KafkaSettings
+    from surefoot.log.kafka.settings import KafkaSettings
 
 _MINUTES = int(KEPT.total_seconds() // 60)
 
@@ -64,7 +64,7 @@ def statistics(
     /statistics/health. It only counts: it needs no database, changes nothing, and may be stopped at any time. Needs
     Kafka and the extra surefoot[faust].
     """
-    from surefoot.log.kafka_settings import KafkaSettings
+    from surefoot.log.kafka.settings import KafkaSettings
 
     set_up_logging(log_format)
     if importlib.util.find_spec("faust") is None:

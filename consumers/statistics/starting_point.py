@@ -13,7 +13,7 @@ from typing import Any, NamedTuple, cast
 import structlog
 
 from surefoot.errors import ConfigurationError
-from surefoot.log.aiokafka_typed import (
+from surefoot.log.kafka.aiokafka_typed import (
     CommitFailed,
     Consumer,
     KafkaError,
@@ -21,8 +21,8 @@ from surefoot.log.aiokafka_typed import (
     new_consumer,
     stop_consumer,
 )
-from surefoot.log.kafka import KafkaLog, KafkaSettings
-from surefoot.log.kafka_failures import unavailable
+from surefoot.log.kafka.failures import unavailable
+from surefoot.log.kafka.log import KafkaLog, KafkaSettings
 from surefoot.log.port import TopicPartition
 
 log = structlog.get_logger("surefoot.statistics")

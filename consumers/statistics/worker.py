@@ -22,8 +22,8 @@ from consumers.statistics.counting import View, counted, moment
 from consumers.statistics.starting_point import StartingPoint
 from consumers.statistics.table import Counts
 from surefoot.errors import SurefootError
-from surefoot.log.aiokafka_typed import connection_arguments
-from surefoot.log.kafka_settings import KafkaSettings
+from surefoot.log.kafka.aiokafka_typed import connection_arguments
+from surefoot.log.kafka.settings import KafkaSettings
 from surefoot.log.port import TopicPartition
 
 BATCH_OVERHEAD_BYTES = 64 * 1024

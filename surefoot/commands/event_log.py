@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 @asynccontextmanager
 async def event_log(kafka: str | None, database: str | None, schema: str) -> AsyncIterator["EventLog"]:
-    from surefoot.log.kafka_settings import KafkaSettings
+    from surefoot.log.kafka.settings import KafkaSettings
     from surefoot.log.opening import open_log
 
     if kafka:

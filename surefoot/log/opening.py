@@ -2,7 +2,7 @@
 
 from surefoot.database.schema import DEFAULT_SCHEMA
 from surefoot.errors import ConfigurationError
-from surefoot.log.kafka_settings import KafkaSettings
+from surefoot.log.kafka.settings import KafkaSettings
 from surefoot.log.log_settings import LogSettings
 from surefoot.log.port import EventLog
 
@@ -16,11 +16,11 @@ def open_log(
     """`settings` of the log in the database; those in the environment, if left out."""
     # Imported when needed: whoever uses one log does not load the other's driver.
     if kafka is not None:
-        from surefoot.log.kafka import KafkaLog
+        from surefoot.log.kafka.log import KafkaLog
 
         return KafkaLog(kafka)
     if database_url is not None:
-        from surefoot.log.postgres import PostgresLog
+        from surefoot.log.postgres.log import PostgresLog
 
         return PostgresLog(database_url, schema, lease=(settings or LogSettings()).lease)
     raise ConfigurationError("No event log: set SUREFOOT_KAFKA to a broker's address, or give the URL of a database.")

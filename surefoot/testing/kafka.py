@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from surefoot.errors import ConfigurationError, SurefootError
-from surefoot.log.kafka_settings import ADDRESS_VARIABLE
+from surefoot.log.kafka.settings import ADDRESS_VARIABLE
 from surefoot.testing.kafka_node import LocalKafka
 from surefoot.testing.kafka_probe import answers
 

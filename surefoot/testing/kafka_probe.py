@@ -5,8 +5,8 @@ import socket
 from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
 
-from surefoot.log.aiokafka_typed import KafkaError, new_admin
-from surefoot.log.kafka_settings import KafkaSettings
+from surefoot.log.kafka.aiokafka_typed import KafkaError, new_admin
+from surefoot.log.kafka.settings import KafkaSettings
 
 PROBE_TIMEOUT = timedelta(seconds=2)
 

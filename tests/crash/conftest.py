@@ -8,8 +8,8 @@ from pathlib import Path
 import asyncpg
 import pytest
 
-from surefoot.log.kafka import KafkaLog
-from surefoot.log.kafka_settings import KafkaSettings
+from surefoot.log.kafka.log import KafkaLog
+from surefoot.log.kafka.settings import KafkaSettings
 from surefoot.testing.kafka import Broker
 from tests.support.event_types import things_on
 from tests.support.processes import end

@@ -20,9 +20,9 @@ from services.checks import money
 from services.platform import Platform
 from surefoot.database.connection import connect
 from surefoot.database.embedded import EmbeddedPostgres
-from surefoot.log.kafka import KafkaLog
-from surefoot.log.kafka_settings import KafkaSettings
-from surefoot.log.postgres import PostgresLog
+from surefoot.log.kafka.log import KafkaLog
+from surefoot.log.kafka.settings import KafkaSettings
+from surefoot.log.postgres.log import PostgresLog
 from surefoot.testing.kafka import LocalKafka
 from tests.integration.services.test_services_commands import CANCELLED, SET_ASIDE
 from tests.support.consumer import processes as consuming

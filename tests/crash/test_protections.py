@@ -12,8 +12,8 @@ import asyncpg
 import pytest
 
 from surefoot.events import new_event
-from surefoot.log.aiokafka_typed import new_admin
-from surefoot.log.kafka import KafkaLog
+from surefoot.log.kafka.aiokafka_typed import new_admin
+from surefoot.log.kafka.log import KafkaLog
 from surefoot.outbox.entry import entry_of
 from surefoot.outbox.write import statement
 from surefoot.relay.operations import Operations

@@ -8,7 +8,7 @@ import signal
 import asyncpg
 import pytest
 
-from surefoot.log.kafka import KafkaLog
+from surefoot.log.kafka.log import KafkaLog
 from surefoot.testing.checkers import check_all, stale_write
 from tests.crash.conftest import StartRelay
 from tests.support.relay import journal as ground

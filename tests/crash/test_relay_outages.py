@@ -12,8 +12,8 @@ import pytest
 
 from surefoot.database.embedded import EmbeddedPostgres
 from surefoot.database.migrate import migrate
-from surefoot.log.kafka import KafkaLog
-from surefoot.log.kafka_settings import KafkaSettings
+from surefoot.log.kafka.log import KafkaLog
+from surefoot.log.kafka.settings import KafkaSettings
 from surefoot.testing.checkers import check_all
 from surefoot.testing.kafka import LocalKafka
 from tests.support.event_types import things_on

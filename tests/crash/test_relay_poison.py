@@ -5,7 +5,7 @@ wait.
 import asyncpg
 import pytest
 
-from surefoot.log.kafka import KafkaLog
+from surefoot.log.kafka.log import KafkaLog
 from surefoot.testing.checkers import out_of_order, split_key
 from tests.crash.conftest import StartRelay
 from tests.support.relay import journal as ground

@@ -13,8 +13,8 @@ from pathlib import Path
 
 import pytest
 
-from surefoot.log.kafka import KafkaLog
-from surefoot.log.kafka_settings import KafkaSettings
+from surefoot.log.kafka.log import KafkaLog
+from surefoot.log.kafka.settings import KafkaSettings
 from surefoot.testing.kafka import LocalKafka
 from tests.support.saga import crash_harness as saga_ground
 from tests.support.saga.crash_harness import Ground

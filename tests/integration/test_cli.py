@@ -23,7 +23,7 @@ import pytest
 from surefoot import outbox
 from surefoot.commands.topics import declared
 from surefoot.database.embedded import EmbeddedPostgres
-from surefoot.log.postgres import PostgresLog
+from surefoot.log.postgres.log import PostgresLog
 from tests.support import processes
 from tests.support.corpus import each_of
 from tests.support.event_types import ThingHappened, catalogue

@@ -32,9 +32,9 @@ from surefoot.idempotency.fingerprint import key_hash
 from surefoot.idempotency.route import Route
 from surefoot.idempotency.store import Begun
 from surefoot.idempotency.values import Answer, Asked
-from surefoot.log.kafka_settings import KafkaSettings
+from surefoot.log.kafka.settings import KafkaSettings
 from surefoot.log.log_settings import LogSettings
-from surefoot.log.postgres import PostgresLog
+from surefoot.log.postgres.log import PostgresLog
 from surefoot.orchestrator.settings import OrchestratorSettings
 from surefoot.relay.settings import RelaySettings
 from tests.conftest import _database

@@ -16,10 +16,10 @@ from aiokafka.producer import message_accumulator
 from aiokafka.record import default_records
 
 from surefoot.errors import LogUnavailable
-from surefoot.log.aiokafka_typed import new_admin, new_topic
-from surefoot.log.kafka import KafkaLog
-from surefoot.log.kafka_publisher import KafkaPublisher
-from surefoot.log.kafka_settings import KafkaSettings
+from surefoot.log.kafka.aiokafka_typed import new_admin, new_topic
+from surefoot.log.kafka.log import KafkaLog
+from surefoot.log.kafka.publisher import KafkaPublisher
+from surefoot.log.kafka.settings import KafkaSettings
 from surefoot.log.port import Acknowledged, Record, Refused, TopicPartition, TopicSpec
 from surefoot.testing.kafka import Broker, LocalKafka
 from tests.support.event_log.members import DAY, member, plain, read, stored
@@ -286,7 +286,7 @@ async def test_the_failpoint_strikes_when_the_record_is_sent_and_not_yet_acknowl
     await log.create([TopicSpec(topic_name, 1, DAY, 100_000)])
     script = f"""
 import asyncio
-from surefoot.log.kafka import KafkaLog, KafkaSettings
+from surefoot.log.kafka.log import KafkaLog, KafkaSettings
 from surefoot.log.port import Record, TopicPartition
 
 async def main():

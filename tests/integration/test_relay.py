@@ -11,8 +11,8 @@ import pytest
 from surefoot import outbox
 from surefoot.errors import LogUnavailable
 from surefoot.events import decode
-from surefoot.log.kafka import KafkaLog
-from surefoot.log.kafka_settings import KafkaSettings
+from surefoot.log.kafka.log import KafkaLog
+from surefoot.log.kafka.settings import KafkaSettings
 from surefoot.log.partitioner import key_hash
 from surefoot.log.port import EventLog, Publisher, PublishOutcome, Record, TopicPartition, TopicSpec
 from surefoot.relay.operations import Operations
@@ -40,7 +40,7 @@ async def log(request: pytest.FixtureRequest, database_url: str) -> AsyncIterato
         broker: Broker = request.getfixturevalue("kafka")
         log = KafkaLog(KafkaSettings(bootstrap_servers=broker.address))
     else:
-        from surefoot.log.postgres import PostgresLog
+        from surefoot.log.postgres.log import PostgresLog
 
         log = PostgresLog(database_url)
     yield log

@@ -15,7 +15,7 @@ import pytest
 
 from schemas import catalogue
 from surefoot.commands.topics import declared
-from surefoot.log.postgres import PostgresLog
+from surefoot.log.postgres.log import PostgresLog
 from surefoot.process_guard import guarded_popen
 
 ROOT = Path(__file__).parents[2]

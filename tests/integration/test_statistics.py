@@ -15,8 +15,8 @@ from typing import Any, NamedTuple
 import httpx
 import pytest
 
-from surefoot.log.kafka import KafkaLog
-from surefoot.log.kafka_settings import KafkaSettings
+from surefoot.log.kafka.log import KafkaLog
+from surefoot.log.kafka.settings import KafkaSettings
 from surefoot.log.port import Acknowledged, Record, TopicPartition, TopicSpec
 from surefoot.testing.kafka import Broker
 from tests.integration.test_cli import ROOT

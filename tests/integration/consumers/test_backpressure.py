@@ -10,11 +10,11 @@ from sqlalchemy import text
 from surefoot.consumer import Consumer, Transaction
 from surefoot.consumer_runtime.runtime import ConsumerRuntime
 from surefoot.events import Event
-from surefoot.log.kafka import KafkaLog
-from surefoot.log.kafka_settings import KafkaSettings
+from surefoot.log.kafka.log import KafkaLog
+from surefoot.log.kafka.settings import KafkaSettings
 from surefoot.log.partitioner import key_hash, partition_of
 from surefoot.log.port import TopicPartition
-from surefoot.log.postgres import PostgresLog
+from surefoot.log.postgres.log import PostgresLog
 from surefoot.testing.kafka import Broker
 from tests.support.consumer.effects import effects, have_effect
 from tests.support.consumer.failures import settled, worked_off

@@ -13,10 +13,10 @@ from hypothesis import HealthCheck, Phase, given, settings
 from surefoot.consumer import Consumer
 from surefoot.consumer_runtime.reading import Bad, read
 from surefoot.events import new_event
-from surefoot.log.kafka import KafkaLog
-from surefoot.log.kafka_settings import KafkaSettings
+from surefoot.log.kafka.log import KafkaLog
+from surefoot.log.kafka.settings import KafkaSettings
 from surefoot.log.port import EventLog, Record, StoredRecord, TopicPartition
-from surefoot.log.postgres import PostgresLog
+from surefoot.log.postgres.log import PostgresLog
 from surefoot.log.record_size import record_bytes
 from surefoot.testing.kafka import Broker
 from tests.support.bad_records import CASES, bent_records

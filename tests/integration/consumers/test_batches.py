@@ -17,7 +17,7 @@ from surefoot.consumer_runtime.worker import Worker
 from surefoot.database.guard import GuardedSession
 from surefoot.events import Event, Money
 from surefoot.log.port import TopicPartition
-from surefoot.log.postgres import PostgresLog
+from surefoot.log.postgres.log import PostgresLog
 from tests.support.consumer.effects import effects, have_effect
 from tests.support.consumer.failures import NOT_SOON, keys_together, settled, worked_off
 from tests.support.consumer.processes import consumer_running, publish

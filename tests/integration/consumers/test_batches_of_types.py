@@ -7,7 +7,7 @@ import asyncpg
 
 from surefoot.consumer import Consumer, Permanent, Transaction
 from surefoot.events import Event, EventData, Money
-from surefoot.log.postgres import PostgresLog
+from surefoot.log.postgres.log import PostgresLog
 from tests.support.consumer.failures import keys_together, settled
 from tests.support.consumer.processes import consumer_running, publish
 from tests.support.event_types import ThingHappened, ThingPaid

@@ -8,7 +8,7 @@ import pytest
 
 from surefoot.consumer import Consumer, OutsideCall, Permanent, Transaction
 from surefoot.events import Event, new_event
-from surefoot.log.postgres import PostgresLog
+from surefoot.log.postgres.log import PostgresLog
 from tests.support.consumer.controls import answers, control, id_of, outcome, published, settled_as, tell
 from tests.support.consumer.effects import effects, have_effect
 from tests.support.consumer.processes import consumer_running, create_topics, publish

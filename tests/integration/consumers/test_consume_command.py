@@ -9,7 +9,7 @@ import asyncpg
 import pytest
 
 from surefoot.events import new_event
-from surefoot.log.postgres import PostgresLog
+from surefoot.log.postgres.log import PostgresLog
 from tests.support.command_line import assert_says, surefoot
 from tests.support.consumer.controls import settled_as
 from tests.support.consumer.effects import effects

@@ -3,7 +3,7 @@
 import asyncpg
 
 from surefoot.events import new_event
-from surefoot.log.postgres import PostgresLog
+from surefoot.log.postgres.log import PostgresLog
 from tests.support.consumer.controls import (
     Mendable,
     answers,

@@ -7,7 +7,7 @@ import asyncpg
 from surefoot.consumer import Consumer
 from surefoot.consumer_runtime.parked_operations import ParkedOperations
 from surefoot.events import Event, new_event
-from surefoot.log.postgres import PostgresLog
+from surefoot.log.postgres.log import PostgresLog
 from tests.support.consumer.controls import (
     Mendable,
     answers,

@@ -10,7 +10,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 from surefoot.consumer_runtime import controls
 from surefoot.consumer_runtime.metrics import CONTROLS
 from surefoot.consumer_runtime.unit import Unit
-from surefoot.log.postgres import PostgresLog
+from surefoot.log.postgres.log import PostgresLog
 from tests.support.consumer.controls import (
     Mendable,
     answers,

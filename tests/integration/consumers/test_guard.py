@@ -10,7 +10,7 @@ from sqlalchemy import select, text
 
 from surefoot.consumer import Consumer, Retry, Transaction
 from surefoot.events import Event
-from surefoot.log.postgres import PostgresLog
+from surefoot.log.postgres.log import PostgresLog
 from tests.integration.consumers.test_batches import Effect
 from tests.support.consumer.effects import effects, have_effect
 from tests.support.consumer.failures import AT_ONCE, keys_together, parked, settled

@@ -10,7 +10,7 @@ from sqlalchemy import text
 
 from surefoot.consumer import Consumer, Transaction
 from surefoot.events import Event, new_event
-from surefoot.log.postgres import PostgresLog
+from surefoot.log.postgres.log import PostgresLog
 from tests.support.consumer.controls import control_record, settled_as, tell
 from tests.support.consumer.effects import effects, have_effect
 from tests.support.consumer.failures import AT_ONCE, keys_together, letters, parked, settled

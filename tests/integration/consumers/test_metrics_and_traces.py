@@ -14,7 +14,7 @@ from prometheus_client import REGISTRY
 
 from surefoot.consumer import Consumer, Permanent, Transaction, Transient
 from surefoot.events import Event, Money, new_event
-from surefoot.log.postgres import PostgresLog
+from surefoot.log.postgres.log import PostgresLog
 from tests.support.consumer.effects import have_effect
 from tests.support.consumer.failures import AT_ONCE, NOT_SOON, keys_together, settled, worked_off
 from tests.support.consumer.processes import consumer_running, publish

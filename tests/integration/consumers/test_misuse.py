@@ -16,7 +16,7 @@ from surefoot.consumer import Consumer, HandlerMisuse, Retry, Transaction
 from surefoot.consumer_runtime.runtime import ConsumerRuntime
 from surefoot.consumer_runtime.settings import ConsumerSettings
 from surefoot.events import Event
-from surefoot.log.postgres import PostgresLog
+from surefoot.log.postgres.log import PostgresLog
 from tests.support.consumer.effects import effects, have_effect
 from tests.support.consumer.failures import AT_ONCE, keys_together, letters, parked, settled, worked_off
 from tests.support.consumer.misuses import EVERY_MISUSE, Misuse

@@ -4,7 +4,7 @@ import asyncpg
 
 from surefoot.consumer import Consumer, Transaction
 from surefoot.events import Event
-from surefoot.log.postgres import PostgresLog
+from surefoot.log.postgres.log import PostgresLog
 from tests.support.consumer.effects import effects, have_effect
 from tests.support.consumer.processes import consumer_running, outcomes, publish
 from tests.support.event_types import ThingHappened, ThingPaid

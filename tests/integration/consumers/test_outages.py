@@ -18,9 +18,9 @@ from surefoot.consumer_runtime.settings import ConsumerSettings
 from surefoot.database.embedded import EmbeddedPostgres
 from surefoot.database.migrate import migrate
 from surefoot.events import Event
-from surefoot.log.kafka import KafkaLog
-from surefoot.log.kafka_settings import KafkaSettings
-from surefoot.log.postgres import PostgresLog
+from surefoot.log.kafka.log import KafkaLog
+from surefoot.log.kafka.settings import KafkaSettings
+from surefoot.log.postgres.log import PostgresLog
 from surefoot.testing.kafka import Broker
 from tests.support.consumer.effects import EFFECTS, effects, have_effect
 from tests.support.consumer.failures import (

@@ -11,7 +11,7 @@ from sqlalchemy import text
 
 from surefoot.consumer import Consumer, DependencyDown, OutsideCall, Permanent, Retry, Transaction
 from surefoot.events import Event
-from surefoot.log.postgres import PostgresLog
+from surefoot.log.postgres.log import PostgresLog
 from tests.support.consumer.controls import answers, control, id_of, outcome, published, settled_as, tell
 from tests.support.consumer.effects import effects, have_effect
 from tests.support.consumer.processes import consumer_running, publish

@@ -9,7 +9,7 @@ from surefoot.consumer import Consumer, OutsideCall, Transaction
 from surefoot.consumer_runtime.runtime import ConsumerRuntime
 from surefoot.consumer_runtime.settings import ConsumerSettings
 from surefoot.events import Event
-from surefoot.log.postgres import PostgresLog
+from surefoot.log.postgres.log import PostgresLog
 from tests.support.consumer.effects import effects, have_effect
 from tests.support.consumer.failures import keys_together
 from tests.support.consumer.processes import QUICK, publish

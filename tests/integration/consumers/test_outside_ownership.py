@@ -16,7 +16,7 @@ from surefoot.consumer_runtime.reading import Delivery, read
 from surefoot.consumer_runtime.unit import Database, FenceLost, Position
 from surefoot.events import Event, new_event
 from surefoot.log.port import StoredRecord, TopicPartition
-from surefoot.log.postgres import PostgresLog
+from surefoot.log.postgres.log import PostgresLog
 from tests.support.consumer.controls import published, settled_as
 from tests.support.consumer.effects import effects, have_effect
 from tests.support.consumer.outside_provider import CALLS

@@ -10,7 +10,7 @@ import pytest
 from surefoot.consumer import Consumer, OutsideCall, Retry, Transaction
 from surefoot.events import Event, EventData
 from surefoot.log.port import Record, TopicPartition
-from surefoot.log.postgres import PostgresLog
+from surefoot.log.postgres.log import PostgresLog
 from tests.support.command_line import assert_says, surefoot
 from tests.support.consumer.controls import Mendable, outcome, settled_as
 from tests.support.consumer.effects import effects, have_effect

@@ -11,7 +11,7 @@ from surefoot.consumer_runtime.positions import From
 from surefoot.consumer_runtime.runtime import ConsumerRuntime
 from surefoot.consumer_runtime.settings import ConsumerSettings
 from surefoot.events import Event, Money
-from surefoot.log.postgres import PostgresLog
+from surefoot.log.postgres.log import PostgresLog
 from tests.support.consumer.controls import settled_as
 from tests.support.consumer.effects import effects, have_effect
 from tests.support.consumer.failures import keys_together, letters, settled

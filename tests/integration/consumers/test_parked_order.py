@@ -13,7 +13,7 @@ from surefoot.consumer.consumer import WhenDead
 from surefoot.consumer_runtime.unit import Unit
 from surefoot.events import Event, Money, new_event
 from surefoot.log.port import EventLog
-from surefoot.log.postgres import PostgresLog
+from surefoot.log.postgres.log import PostgresLog
 from tests.support.consumer.controls import Mendable, answers, control, id_of, published, settled_as, tell
 from tests.support.consumer.effects import effects, have_effect
 from tests.support.consumer.failures import keys_together, letters, parked, settled, states

@@ -5,7 +5,7 @@ import structlog
 
 from surefoot.consumer import Consumer, Transaction
 from surefoot.events import Event
-from surefoot.log.postgres import PostgresLog
+from surefoot.log.postgres.log import PostgresLog
 from tests.support.consumer.failures import AT_ONCE, letters, settled
 from tests.support.consumer.processes import consumer_running, publish
 from tests.support.event_types import ThingSentHome

@@ -13,7 +13,7 @@ from surefoot.errors import ConfigurationError
 from surefoot.events import Event
 from surefoot.log.partitioner import key_hash, partition_of
 from surefoot.log.port import EventLog, TopicPartition
-from surefoot.log.postgres import PostgresLog
+from surefoot.log.postgres.log import PostgresLog
 from tests.support.consumer.controls import settled_as
 from tests.support.consumer.effects import effects, have_effect
 from tests.support.consumer.processes import QUICK, consumer_running, publish

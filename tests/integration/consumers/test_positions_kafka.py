@@ -8,8 +8,8 @@ from aiokafka.admin import AIOKafkaAdminClient, RecordsToDelete
 from aiokafka.structs import TopicPartition as KafkaPartition
 
 from surefoot.consumer_runtime.positions import From, PositionLost
-from surefoot.log.kafka import KafkaLog
-from surefoot.log.kafka_settings import KafkaSettings
+from surefoot.log.kafka.log import KafkaLog
+from surefoot.log.kafka.settings import KafkaSettings
 from surefoot.log.port import TopicPartition
 from surefoot.testing.kafka import Broker
 from tests.integration.consumers.test_positions import A, run_once, stored, things

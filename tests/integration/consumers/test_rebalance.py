@@ -11,7 +11,7 @@ from surefoot.consumer import Consumer, Retry, Transaction, Transient
 from surefoot.consumer_runtime.runtime import POLL, ConsumerRuntime
 from surefoot.consumer_runtime.settings import ConsumerSettings
 from surefoot.events import Event
-from surefoot.log.postgres import PostgresLog
+from surefoot.log.postgres.log import PostgresLog
 from tests.support.consumer.effects import effects, have_effect
 from tests.support.consumer.failures import AT_ONCE, letters, settled, worked_off
 from tests.support.consumer.processes import QUICK, consumer_running, publish

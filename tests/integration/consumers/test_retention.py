@@ -7,7 +7,7 @@ import pytest
 
 from surefoot.consumer import Consumer
 from surefoot.consumer_runtime import housekeeping
-from surefoot.log.postgres import PostgresLog
+from surefoot.log.postgres.log import PostgresLog
 from tests.support.consumer.effects import have_effect
 from tests.support.consumer.processes import consumer_running
 from tests.support.event_types import ThingHappened, things

@@ -11,7 +11,7 @@ from prometheus_client import REGISTRY
 from surefoot.consumer import Consumer, DependencyDown, Permanent, Retry, Transaction, Transient
 from surefoot.errors import InvalidEvent
 from surefoot.events import Event
-from surefoot.log.postgres import PostgresLog
+from surefoot.log.postgres.log import PostgresLog
 from tests.support.consumer.effects import effects, have_effect
 from tests.support.consumer.failures import (
     AT_ONCE,

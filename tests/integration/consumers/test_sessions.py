@@ -11,7 +11,7 @@ from sqlalchemy.orm import DeclarativeBase, Mapped, mapped_column, relationship,
 
 from surefoot.consumer import Consumer, Transaction
 from surefoot.events import Event
-from surefoot.log.postgres import PostgresLog
+from surefoot.log.postgres.log import PostgresLog
 from tests.support.consumer.failures import settled
 from tests.support.consumer.processes import consumer_running, publish
 from tests.support.event_types import ThingHappened

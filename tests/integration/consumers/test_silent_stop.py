@@ -10,7 +10,7 @@ from surefoot.consumer import Consumer, Transaction
 from surefoot.consumer_runtime.runtime import ConsumerRuntime
 from surefoot.consumer_runtime.settings import ConsumerSettings
 from surefoot.events import Event
-from surefoot.log.postgres import PostgresLog
+from surefoot.log.postgres.log import PostgresLog
 from tests.support.consumer.controls import settled_as
 from tests.support.consumer.effects import have_effect
 from tests.support.consumer.processes import QUICK, publish

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from surefoot.log.postgres import PostgresLog
+from surefoot.log.postgres.log import PostgresLog
 from surefoot.relay.runtime import Relay
 from tests.support.consumer.controls import Mendable
 from tests.support.consumer.fixtures import connection, log, topic

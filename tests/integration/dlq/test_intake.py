@@ -11,7 +11,7 @@ from structlog.testing import capture_logs
 from surefoot.dlq.intake.intake import Intake
 from surefoot.events import new_event
 from surefoot.log.port import StoredRecord
-from surefoot.log.postgres import PostgresLog
+from surefoot.log.postgres.log import PostgresLog
 from surefoot.relay.runtime import Relay
 from tests.support.consumer.controls import Mendable, control, tell
 from tests.support.consumer.processes import consumer_running, create_topics, publish

@@ -8,7 +8,7 @@ from pathlib import Path
 import asyncpg
 import pytest
 
-from surefoot.log.postgres import PostgresLog
+from surefoot.log.postgres.log import PostgresLog
 from tests.support.dlq.letters import count, letter_record, put, there_are
 from tests.support.dlq.outcomes import asked, items, letters_in, say
 from tests.support.dlq.service import all_read

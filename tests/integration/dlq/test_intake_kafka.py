@@ -7,8 +7,8 @@ import asyncpg
 import pytest
 from structlog.testing import capture_logs
 
-from surefoot.log.kafka import KafkaLog
-from surefoot.log.kafka_settings import KafkaSettings
+from surefoot.log.kafka.log import KafkaLog
+from surefoot.log.kafka.settings import KafkaSettings
 from surefoot.log.partitioner import key_hash, partition_of
 from surefoot.log.port import TopicPartition
 from surefoot.testing.kafka import Broker

@@ -4,7 +4,7 @@ import asyncpg
 import pytest
 
 from surefoot.dlq.jobs.outcome_statements import OutcomeStatements
-from surefoot.log.postgres import PostgresLog
+from surefoot.log.postgres.log import PostgresLog
 from tests.support.dlq.decisions import weaken
 from tests.support.dlq.outcomes import asked, items, letters_in, say
 from tests.support.dlq.service import all_read, outcomes_running

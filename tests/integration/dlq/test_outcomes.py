@@ -8,7 +8,7 @@ from surefoot.consumer.controls import Action
 from surefoot.dlq.jobs.outcomes import Outcomes
 from surefoot.events import new_event
 from surefoot.log.port import Record, StoredRecord, TopicPartition
-from surefoot.log.postgres import PostgresLog
+from surefoot.log.postgres.log import PostgresLog
 from tests.support.consumer.processes import create_topics, publish_records, record_of
 from tests.support.corpus import each_of
 from tests.support.dlq.letters import letter_record, rows

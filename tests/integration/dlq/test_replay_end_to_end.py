@@ -16,10 +16,10 @@ from surefoot.dlq.jobs.views import JobMade, JobView
 from surefoot.dlq.jobs.wanted import Ids, Matching, Wanted
 from surefoot.dlq.letters.filters import Filter
 from surefoot.dlq.runtime import DlqRuntime
-from surefoot.log.kafka import KafkaLog
-from surefoot.log.kafka_settings import KafkaSettings
+from surefoot.log.kafka.log import KafkaLog
+from surefoot.log.kafka.settings import KafkaSettings
 from surefoot.log.port import EventLog
-from surefoot.log.postgres import PostgresLog
+from surefoot.log.postgres.log import PostgresLog
 from surefoot.testing.kafka import Broker
 from tests.support.consumer.controls import Mendable, outcome, settled_as
 from tests.support.consumer.effects import effects

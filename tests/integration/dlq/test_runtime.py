@@ -20,7 +20,7 @@ from surefoot.dlq.jobs.jobs import Jobs
 from surefoot.dlq.jobs.wanted import Ids
 from surefoot.dlq.runtime import DlqRuntime
 from surefoot.errors import SchemaOutdated
-from surefoot.log.postgres import PostgresLog
+from surefoot.log.postgres.log import PostgresLog
 from surefoot.relay.runtime import Relay
 from tests.support.consumer.controls import Mendable
 from tests.support.consumer.effects import effects

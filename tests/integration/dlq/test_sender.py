@@ -7,7 +7,7 @@ from surefoot.database.connection import Connection
 from surefoot.dlq.jobs.sender import Sender
 from surefoot.dlq.jobs.sender_statements import SenderStatements
 from surefoot.dlq.jobs.turn import Batch, Rests
-from surefoot.log.postgres import PostgresLog
+from surefoot.log.postgres.log import PostgresLog
 from tests.support.dlq.decisions import (
     ADA,
     BOB,

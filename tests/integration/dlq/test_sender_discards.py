@@ -3,7 +3,7 @@
 import asyncpg
 import pytest
 
-from surefoot.log.postgres import PostgresLog
+from surefoot.log.postgres.log import PostgresLog
 from tests.support.dlq import letter_rows as letters
 from tests.support.dlq.decisions import (
     ADA,

@@ -6,7 +6,7 @@ import pytest
 from surefoot.dlq.jobs.wanted import Matching
 from surefoot.dlq.letters.filters import Filter
 from surefoot.errors import LogUnavailable
-from surefoot.log.postgres import PostgresLog
+from surefoot.log.postgres.log import PostgresLog
 from tests.support.dlq import letter_rows as letters
 from tests.support.dlq.decisions import (
     ADA,

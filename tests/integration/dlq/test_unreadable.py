@@ -9,7 +9,7 @@ from surefoot.consumer_runtime.parking import headers_json
 from surefoot.dlq.intake.intake import Intake
 from surefoot.errors import DatabaseRefused
 from surefoot.log.port import Record, TopicPartition
-from surefoot.log.postgres import PostgresLog
+from surefoot.log.postgres.log import PostgresLog
 from surefoot.log.record_size import record_bytes
 from surefoot.relay.runtime import Relay
 from tests.support.bad_records import CASES

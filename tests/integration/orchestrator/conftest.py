@@ -6,7 +6,7 @@ from pathlib import Path
 import asyncpg
 import pytest
 
-from surefoot.log.postgres import PostgresLog
+from surefoot.log.postgres.log import PostgresLog
 from tests.support.consumer.processes import create_topics
 from tests.support.saga.orchestrators import Stage
 from tests.support.saga.stored_sagas import Ground, ground_at

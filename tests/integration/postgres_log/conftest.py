@@ -8,9 +8,9 @@ import asyncpg
 import pytest
 
 from surefoot.log.port import TopicPartition, TopicSpec
-from surefoot.log.postgres import PostgresLog
-from surefoot.log.postgres_publisher import PostgresPublisher
-from surefoot.log.postgres_subscription import PostgresSubscription
+from surefoot.log.postgres.log import PostgresLog
+from surefoot.log.postgres.publisher import PostgresPublisher
+from surefoot.log.postgres.subscription import PostgresSubscription
 
 WHERE = TopicPartition("things", 0)
 

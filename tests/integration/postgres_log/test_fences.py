@@ -8,9 +8,9 @@ import pytest
 
 from surefoot.errors import LeaseLost
 from surefoot.log.port import TopicPartition
-from surefoot.log.postgres import PostgresLog
-from surefoot.log.postgres_publisher import PostgresPublisher
-from surefoot.log.postgres_subscription import PostgresSubscription
+from surefoot.log.postgres.log import PostgresLog
+from surefoot.log.postgres.publisher import PostgresPublisher
+from surefoot.log.postgres.subscription import PostgresSubscription
 from tests.support.event_log.members import plain
 from tests.support.waiting import eventually
 

@@ -3,7 +3,7 @@
 from typing import Any
 
 from surefoot.log.port import TopicPartition
-from surefoot.log.postgres import PostgresLog
+from surefoot.log.postgres.log import PostgresLog
 
 WHERE = TopicPartition("things", 0)
 

@@ -10,7 +10,7 @@ from surefoot.database.embedded import EmbeddedPostgres
 from surefoot.database.migrate import migrate
 from surefoot.errors import LogUnavailable, SchemaOutdated
 from surefoot.log.port import Acknowledged, TopicPartition, TopicSpec
-from surefoot.log.postgres import PostgresLog
+from surefoot.log.postgres.log import PostgresLog
 from tests.support.event_log.members import plain
 from tests.support.postgres_servers import postgres
 from tests.support.waiting import eventually

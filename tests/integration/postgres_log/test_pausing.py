@@ -4,8 +4,8 @@ import asyncio
 from datetime import timedelta
 from typing import Any
 
-from surefoot.log.postgres_publisher import PostgresPublisher
-from surefoot.log.postgres_subscription import PostgresSubscription
+from surefoot.log.postgres.publisher import PostgresPublisher
+from surefoot.log.postgres.subscription import PostgresSubscription
 from tests.integration.postgres_log.conftest import WHERE
 from tests.support.event_log.members import plain
 from tests.support.waiting import eventually

@@ -5,10 +5,10 @@ from typing import Any
 import pytest
 
 from surefoot.log.port import TopicPartition
-from surefoot.log.postgres import PostgresLog
-from surefoot.log.postgres_publisher import PostgresPublisher
-from surefoot.log.postgres_records import RecordsGone
-from surefoot.log.postgres_subscription import PostgresSubscription
+from surefoot.log.postgres.log import PostgresLog
+from surefoot.log.postgres.publisher import PostgresPublisher
+from surefoot.log.postgres.records import RecordsGone
+from surefoot.log.postgres.subscription import PostgresSubscription
 from tests.support.event_log.members import plain
 
 WHERE = TopicPartition("things", 0)

@@ -9,9 +9,9 @@ import asyncpg
 import pytest
 
 from surefoot.log.port import TopicPartition, TopicSpec
-from surefoot.log.postgres import PostgresLog
-from surefoot.log.postgres_publisher import PostgresPublisher
-from surefoot.log.postgres_subscription import BUSY_LOOKS
+from surefoot.log.postgres.log import PostgresLog
+from surefoot.log.postgres.publisher import PostgresPublisher
+from surefoot.log.postgres.subscription import BUSY_LOOKS
 from tests.support.event_log.members import plain
 from tests.support.waiting import eventually
 

@@ -10,8 +10,8 @@ import pytest
 
 from surefoot import failpoints
 from surefoot.log.port import Acknowledged, Record, Refused, TopicPartition
-from surefoot.log.postgres import PostgresLog
-from surefoot.log.postgres_publisher import PostgresPublisher
+from surefoot.log.postgres.log import PostgresLog
+from surefoot.log.postgres.publisher import PostgresPublisher
 from tests.support.event_log.members import plain
 from tests.support.relay.processes import start_process
 

@@ -15,7 +15,7 @@ from services.tables import create_tables
 from surefoot.commands.topics import declared
 from surefoot.database.connection import sqlalchemy_url
 from surefoot.database.embedded import EmbeddedPostgres
-from surefoot.log.postgres import PostgresLog
+from surefoot.log.postgres.log import PostgresLog
 from tests.conftest import _database, _execute, _url
 
 SERVICES: tuple[Service, ...] = ("checkout", "order", "warehouse", "shipping", "returns", "notification", "flow")

@@ -27,7 +27,7 @@ from services.warehouse.consumer import warehouse
 from services.warehouse.expiry import expire_holds
 from surefoot.consumer import Consumer, Transaction
 from surefoot.events import Event, Money
-from surefoot.log.postgres import PostgresLog
+from surefoot.log.postgres.log import PostgresLog
 from tests.support.consumer.processes import consumer_running
 from tests.support.relay.processes import relay_running
 from tests.support.services.goods import HOME, goods, lines, on_the_shelf, received

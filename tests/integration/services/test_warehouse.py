@@ -28,7 +28,7 @@ from services.checks.stock import check
 from services.warehouse.consumer import warehouse
 from surefoot.events import EventData, new_event
 from surefoot.events.commands import Command
-from surefoot.log.postgres import PostgresLog
+from surefoot.log.postgres.log import PostgresLog
 from surefoot.testing.consumer_kit import ConsumerKit
 from tests.support.consumer.processes import consumer_running, outcomes, publish
 from tests.support.services.goods import HOME, goods, on_the_shelf, received

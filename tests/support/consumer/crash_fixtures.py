@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from surefoot.log.kafka import KafkaLog
-from surefoot.log.kafka_settings import KafkaSettings
-from surefoot.log.postgres import PostgresLog
+from surefoot.log.kafka.log import KafkaLog
+from surefoot.log.kafka.settings import KafkaSettings
+from surefoot.log.postgres.log import PostgresLog
 from surefoot.testing.kafka import Broker
 from tests.support.consumer import crash_harness as consumer_ground
 from tests.support.consumer.crash_harness import Ground

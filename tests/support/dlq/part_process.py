@@ -9,7 +9,7 @@ from datetime import timedelta
 from surefoot.commands.running import serve
 from surefoot.dlq.intake.intake import Intake
 from surefoot.dlq.jobs.outcomes import Outcomes
-from surefoot.log.postgres import PostgresLog
+from surefoot.log.postgres.log import PostgresLog
 from tests.support.dlq.service import quick
 
 PARTS: dict[str, type[Intake] | type[Outcomes]] = {"intake": Intake, "outcomes": Outcomes}

@@ -11,7 +11,7 @@ from surefoot.dlq.jobs.sender import Sender
 from surefoot.errors import LogUnavailable
 from surefoot.failpoints import FailpointError
 from surefoot.log.port import Publisher, PublishOutcome, Record, TopicPartition, TopicSpec
-from surefoot.log.postgres import PostgresLog
+from surefoot.log.postgres.log import PostgresLog
 from tests.support.dlq import letter_rows as letters
 from tests.support.dlq.decisions import ADA, WHY, answer, dead, items, jobs, these
 from tests.support.dlq.service import quick

@@ -7,11 +7,11 @@ from typing import Any, NamedTuple, cast
 import asyncpg
 from aiokafka.admin import RecordsToDelete
 
-from surefoot.log.aiokafka_typed import kafka_partition, new_admin
-from surefoot.log.kafka import KafkaLog
-from surefoot.log.kafka_settings import KafkaSettings
+from surefoot.log.kafka.aiokafka_typed import kafka_partition, new_admin
+from surefoot.log.kafka.log import KafkaLog
+from surefoot.log.kafka.settings import KafkaSettings
 from surefoot.log.port import EventLog, TopicPartition
-from surefoot.log.postgres import PostgresLog
+from surefoot.log.postgres.log import PostgresLog
 
 Forget = Callable[[TopicPartition, int], Awaitable[None]]
 """Remove a partition's records before an offset, as retention does."""

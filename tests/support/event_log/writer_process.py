@@ -7,9 +7,9 @@ import sys
 from datetime import timedelta
 
 from surefoot.errors import LogUnavailable
-from surefoot.log import postgres_line
 from surefoot.log.port import Record, TopicPartition
-from surefoot.log.postgres import PostgresLog
+from surefoot.log.postgres import line as postgres_line
+from surefoot.log.postgres.log import PostgresLog
 
 postgres_line.TRANSACTION_TIMEOUT = timedelta(seconds=2)  # the server ends the transaction of a frozen writer so soon
 

@@ -23,7 +23,7 @@ from surefoot.consumer.outside import call_keys
 from surefoot.consumer_runtime.runtime import ConsumerRuntime
 from surefoot.events import Event, EventData, Money, new_event
 from surefoot.events.commands import Command, Direction
-from surefoot.log.postgres import PostgresLog
+from surefoot.log.postgres.log import PostgresLog
 from tests.support.consumer.controls import settled_as
 from tests.support.consumer.processes import consumer_running, publish
 from tests.support.services.provider_process import ProviderProcess, provider_running

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 
 import surefoot.relay.store as store
 from surefoot.cli import main as main
-from surefoot.log.kafka_publisher import KafkaPublisher
+from surefoot.log.kafka.publisher import KafkaPublisher
 from surefoot.log.port import Acknowledged, PublishOutcome, Record, Refused, TopicPartition
 from surefoot.relay.plan import PendingRow
 

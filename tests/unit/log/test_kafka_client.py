@@ -9,9 +9,9 @@ import pytest
 from pydantic import SecretStr
 
 from surefoot.errors import LogUnavailable
-from surefoot.log import kafka_client
-from surefoot.log.kafka_client import KafkaClient
-from surefoot.log.kafka_settings import KafkaSettings
+from surefoot.log.kafka import client as kafka_client
+from surefoot.log.kafka.client import KafkaClient
+from surefoot.log.kafka.settings import KafkaSettings
 from surefoot.log.port import TopicSpec
 
 SETTINGS = KafkaSettings(bootstrap_servers="broker:9092")

@@ -2,9 +2,9 @@
 
 from aiokafka import errors
 
-from surefoot.log.aiokafka_typed import InvalidRecord
-from surefoot.log.kafka_failures import refusal_of, unavailable
-from surefoot.log.kafka_settings import KafkaSettings
+from surefoot.log.kafka.aiokafka_typed import InvalidRecord
+from surefoot.log.kafka.failures import refusal_of, unavailable
+from surefoot.log.kafka.settings import KafkaSettings
 from tests.support.corpus import each_of
 
 SETTINGS = KafkaSettings(bootstrap_servers="broker:9092")

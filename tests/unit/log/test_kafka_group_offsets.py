@@ -11,9 +11,9 @@ from aiokafka.protocol.commit import OffsetFetchRequest
 from aiokafka.protocol.coordination import FindCoordinatorRequest
 
 from surefoot.errors import LogUnavailable
-from surefoot.log import kafka_client
-from surefoot.log.kafka import KafkaLog
-from surefoot.log.kafka_settings import KafkaSettings
+from surefoot.log.kafka import client as kafka_client
+from surefoot.log.kafka.log import KafkaLog
+from surefoot.log.kafka.settings import KafkaSettings
 from surefoot.log.port import TopicPartition
 
 SETTINGS = KafkaSettings(bootstrap_servers="broker:9092", request_timeout=timedelta(milliseconds=300))

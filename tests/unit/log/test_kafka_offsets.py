@@ -9,9 +9,9 @@ import pytest
 from aiokafka.protocol.metadata import MetadataRequest
 
 from surefoot.errors import LogUnavailable
-from surefoot.log import kafka_client
-from surefoot.log.kafka_client import END, FIRST, KafkaClient
-from surefoot.log.kafka_settings import KafkaSettings
+from surefoot.log.kafka import client as kafka_client
+from surefoot.log.kafka.client import END, FIRST, KafkaClient
+from surefoot.log.kafka.settings import KafkaSettings
 from surefoot.log.port import TopicPartition
 
 SETTINGS = KafkaSettings(bootstrap_servers="broker:9092", request_timeout=timedelta(milliseconds=300))

@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from surefoot.log import kafka_subscription
-from surefoot.log.kafka_settings import KafkaSettings
-from surefoot.log.kafka_subscription import KafkaSubscription
+from surefoot.log.kafka import subscription as kafka_subscription
+from surefoot.log.kafka.settings import KafkaSettings
+from surefoot.log.kafka.subscription import KafkaSubscription
 from surefoot.log.port import TopicPartition
 
 A, B = TopicPartition("t", 0), TopicPartition("t", 1)

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from surefoot.errors import ConfigurationError
-from surefoot.log.aiokafka_typed import connection_arguments
-from surefoot.log.kafka_settings import KafkaSettings
+from surefoot.log.kafka.aiokafka_typed import connection_arguments
+from surefoot.log.kafka.settings import KafkaSettings
 from tests.support.corpus import each_of
 
 

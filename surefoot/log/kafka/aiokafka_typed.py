@@ -22,8 +22,8 @@ from aiokafka.producer.message_accumulator import BatchBuilder
 from aiokafka.protocol.metadata import MetadataRequest
 from aiokafka.protocol.offset import OffsetRequest
 
-from surefoot.log.aiokafka_headers import read_any_header_names
-from surefoot.log.kafka_settings import KafkaSettings
+from surefoot.log.kafka.aiokafka_headers import read_any_header_names
+from surefoot.log.kafka.settings import KafkaSettings
 from surefoot.log.port import Headers, StoredRecord
 
 KafkaError = kafka_errors.KafkaError

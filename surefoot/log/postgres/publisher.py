@@ -13,8 +13,8 @@ from surefoot.database.connection import Connection
 from surefoot.errors import LogUnavailable
 from surefoot.failpoints import failpoint
 from surefoot.log.port import Acknowledged, PublishOutcome, Record, Refused, TopicPartition, TopicSpec
-from surefoot.log.postgres_line import Line
-from surefoot.log.postgres_topics import PostgresTopics
+from surefoot.log.postgres.line import Line
+from surefoot.log.postgres.topics import PostgresTopics
 from surefoot.log.record_size import record_bytes, too_large
 from surefoot.log.topic_cache import TopicCache
 

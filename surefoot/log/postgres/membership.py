@@ -14,9 +14,9 @@ from surefoot.database.connection import Connection
 from surefoot.database.leases import Lease, Leases, Standing, declare_units
 from surefoot.errors import LogUnavailable
 from surefoot.log.port import Rebalanced, TopicPartition
-from surefoot.log.postgres_line import Line
-from surefoot.log.postgres_offsets import lease_scope
-from surefoot.log.postgres_publisher import CHANNEL
+from surefoot.log.postgres.line import Line
+from surefoot.log.postgres.offsets import lease_scope
+from surefoot.log.postgres.publisher import CHANNEL
 
 HEARTBEATS_PER_LEASE = 3
 AFTER_FAILURE_S = 1.0

@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 from datetime import timedelta
 
 from surefoot.log.port import StoredRecord, TopicPartition
-from surefoot.log.postgres_line import Line
-from surefoot.log.postgres_records import RecordsGone, read_records, read_statement
+from surefoot.log.postgres.line import Line
+from surefoot.log.postgres.records import RecordsGone, read_records, read_statement
 
 FIRST_PAUSE_S, LONGEST_PAUSE_S = 0.002, 0.1
 

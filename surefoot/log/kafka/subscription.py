@@ -14,7 +14,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from datetime import timedelta
 
 from surefoot.errors import LeaseLost
-from surefoot.log.aiokafka_typed import (
+from surefoot.log.kafka.aiokafka_typed import (
     CommitFailed,
     IllegalState,
     KafkaError,
@@ -25,8 +25,8 @@ from surefoot.log.aiokafka_typed import (
     stop_consumer,
     stored,
 )
-from surefoot.log.kafka_failures import is_transient, said, unavailable
-from surefoot.log.kafka_settings import KafkaSettings
+from surefoot.log.kafka.failures import is_transient, said, unavailable
+from surefoot.log.kafka.settings import KafkaSettings
 from surefoot.log.port import Rebalanced, StoredRecord, TopicPartition
 
 _NONE: frozenset[TopicPartition] = frozenset()

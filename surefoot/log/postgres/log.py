@@ -9,12 +9,12 @@ from datetime import timedelta
 from surefoot.database.schema import DEFAULT_SCHEMA, checked_schema
 from surefoot.errors import ConfigurationError
 from surefoot.log.port import Rebalanced, TopicPartition, TopicSpec
-from surefoot.log.postgres_line import Line
-from surefoot.log.postgres_offsets import GroupOffsets
-from surefoot.log.postgres_publisher import PostgresPublisher
-from surefoot.log.postgres_reader import PostgresReader
-from surefoot.log.postgres_subscription import PostgresSubscription
-from surefoot.log.postgres_topics import PostgresTopics
+from surefoot.log.postgres.line import Line
+from surefoot.log.postgres.offsets import GroupOffsets
+from surefoot.log.postgres.publisher import PostgresPublisher
+from surefoot.log.postgres.reader import PostgresReader
+from surefoot.log.postgres.subscription import PostgresSubscription
+from surefoot.log.postgres.topics import PostgresTopics
 
 SHORTEST_LEASE = timedelta(milliseconds=300)
 

@@ -11,7 +11,7 @@ from datetime import timedelta
 from typing import TypeVar
 
 from surefoot.errors import ConfigurationError, LogUnavailable
-from surefoot.log.aiokafka_typed import (
+from surefoot.log.kafka.aiokafka_typed import (
     Admin,
     KafkaError,
     list_offsets,
@@ -20,7 +20,7 @@ from surefoot.log.aiokafka_typed import (
     topic_config_question,
     topic_metadata,
 )
-from surefoot.log.kafka_failures import (
+from surefoot.log.kafka.failures import (
     LEADER_MOVED,
     NO_SUCH_TOPIC,
     TopicNotReady,
@@ -28,7 +28,7 @@ from surefoot.log.kafka_failures import (
     topics_unusable,
     unavailable,
 )
-from surefoot.log.kafka_settings import KafkaSettings
+from surefoot.log.kafka.settings import KafkaSettings
 from surefoot.log.port import TopicPartition, TopicSpec
 
 FIRST, END = -2, -1

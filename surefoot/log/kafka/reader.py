@@ -4,9 +4,9 @@ import asyncio
 from collections.abc import Mapping, Sequence
 from datetime import timedelta
 
-from surefoot.log.aiokafka_typed import KafkaError, kafka_partition, new_consumer, read, stop_consumer, stored
-from surefoot.log.kafka_failures import is_transient, unavailable
-from surefoot.log.kafka_settings import KafkaSettings
+from surefoot.log.kafka.aiokafka_typed import KafkaError, kafka_partition, new_consumer, read, stop_consumer, stored
+from surefoot.log.kafka.failures import is_transient, unavailable
+from surefoot.log.kafka.settings import KafkaSettings
 from surefoot.log.port import StoredRecord, TopicPartition
 
 

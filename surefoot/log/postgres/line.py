@@ -18,7 +18,7 @@ from surefoot.database.connection import (
     is_missing_table,
 )
 from surefoot.errors import DatabaseUnavailable, LeaseLost, LogUnavailable
-from surefoot.log.postgres_records import RecordsGone
+from surefoot.log.postgres.records import RecordsGone
 
 # A frozen process must not keep its locks: the server ends its transaction, and whoever waits for a lock outlasts that.
 TRANSACTION_TIMEOUT = timedelta(seconds=5)

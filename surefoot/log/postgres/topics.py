@@ -5,7 +5,7 @@ from datetime import timedelta
 
 from surefoot.database.connection import Connection
 from surefoot.log.port import TopicPartition, TopicSpec
-from surefoot.log.postgres_line import Line
+from surefoot.log.postgres.line import Line
 
 EXPIRE_BATCH = 5_000
 """Rows deleted in one transaction at most: a large delete holds up the partition's writers."""

@@ -11,8 +11,8 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 
-from surefoot.log.aiokafka_typed import Producer, abandon_producer, new_producer
-from surefoot.log.kafka_settings import KafkaSettings
+from surefoot.log.kafka.aiokafka_typed import Producer, abandon_producer, new_producer
+from surefoot.log.kafka.settings import KafkaSettings
 
 
 @dataclass(slots=True, eq=False)

@@ -12,12 +12,12 @@ from dataclasses import dataclass
 
 from surefoot.errors import LogUnavailable
 from surefoot.failpoints import armed, failpoint
-from surefoot.log.aiokafka_typed import Batch, KafkaError, until_written
-from surefoot.log.kafka_batch import fill
-from surefoot.log.kafka_client import KafkaClient, KafkaTopic
-from surefoot.log.kafka_failures import refusal_of, said, unavailable
-from surefoot.log.kafka_producers import Producers
-from surefoot.log.kafka_settings import KafkaSettings
+from surefoot.log.kafka.aiokafka_typed import Batch, KafkaError, until_written
+from surefoot.log.kafka.batch import fill
+from surefoot.log.kafka.client import KafkaClient, KafkaTopic
+from surefoot.log.kafka.failures import refusal_of, said, unavailable
+from surefoot.log.kafka.producers import Producers
+from surefoot.log.kafka.settings import KafkaSettings
 from surefoot.log.port import Acknowledged, PublishOutcome, Record, Refusal, Refused, TopicPartition, TopicSpec
 from surefoot.log.record_size import record_bytes, too_large
 from surefoot.log.topic_cache import TopicCache

@@ -4,8 +4,8 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from surefoot.log.aiokafka_typed import Batch, new_batch
-from surefoot.log.kafka_client import KafkaTopic
+from surefoot.log.kafka.aiokafka_typed import Batch, new_batch
+from surefoot.log.kafka.client import KafkaTopic
 from surefoot.log.port import Record
 from surefoot.log.record_size import record_bytes
 

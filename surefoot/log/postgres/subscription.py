@@ -13,10 +13,10 @@ from datetime import timedelta
 
 from surefoot.errors import LeaseLost, LogUnavailable
 from surefoot.log.port import Rebalanced, StoredRecord, TopicPartition
-from surefoot.log.postgres_line import Line
-from surefoot.log.postgres_membership import Membership
-from surefoot.log.postgres_offsets import GroupOffsets, lost_sentence
-from surefoot.log.postgres_records import read_records, read_statement
+from surefoot.log.postgres.line import Line
+from surefoot.log.postgres.membership import Membership
+from surefoot.log.postgres.offsets import GroupOffsets, lost_sentence
+from surefoot.log.postgres.records import read_records, read_statement
 
 FIRST_PAUSE_S = 0.002
 DROWSY_PAUSE_S = 0.05

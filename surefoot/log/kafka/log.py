@@ -5,13 +5,13 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Protocol, cast
 
 from surefoot.errors import ConfigurationError
-from surefoot.log.aiokafka_typed import Admin, KafkaError, kafka_partition, topic_metadata
-from surefoot.log.kafka_client import END, FIRST, KafkaClient
-from surefoot.log.kafka_failures import NO_SUCH_TOPIC, topics_unusable
-from surefoot.log.kafka_publisher import KafkaPublisher
-from surefoot.log.kafka_reader import KafkaReader
-from surefoot.log.kafka_settings import KafkaSettings
-from surefoot.log.kafka_subscription import KafkaSubscription
+from surefoot.log.kafka.aiokafka_typed import Admin, KafkaError, kafka_partition, topic_metadata
+from surefoot.log.kafka.client import END, FIRST, KafkaClient
+from surefoot.log.kafka.failures import NO_SUCH_TOPIC, topics_unusable
+from surefoot.log.kafka.publisher import KafkaPublisher
+from surefoot.log.kafka.reader import KafkaReader
+from surefoot.log.kafka.settings import KafkaSettings
+from surefoot.log.kafka.subscription import KafkaSubscription
 from surefoot.log.port import Rebalanced, TopicPartition, TopicSpec
 
 __all__ = ["KafkaLog", "KafkaSettings"]

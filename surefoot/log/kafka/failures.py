@@ -7,7 +7,7 @@ bad record an outage stops its partition for ever.
 from collections.abc import Mapping
 
 from surefoot.errors import LogUnavailable
-from surefoot.log.kafka_settings import KafkaSettings
+from surefoot.log.kafka.settings import KafkaSettings
 from surefoot.log.port import Refusal
 
 # Kafka's numbered error codes (they are part of its protocol; aiokafka's errors carry them as `errno`).
