@@ -14,7 +14,7 @@ from surefoot.admin import PREFIX, api
 from surefoot.audit.access import Access
 from surefoot.audit.settings import AccessSettings
 from surefoot.audit.tokens import Tokens
-from surefoot.commands.topics import declared
+from surefoot.cli.topics import declared
 from surefoot.consumer import Consumer, Permanent, Transaction
 from surefoot.consumer_runtime.runtime import ConsumerRuntime
 from surefoot.consumer_runtime.settings import ConsumerSettings

@@ -25,7 +25,7 @@ import typer
 from rich.console import Console
 
 from schemas import catalogue
-from surefoot.commands.topics import declared
+from surefoot.cli.topics import declared
 from surefoot.database.embedded import EmbeddedPostgres
 from surefoot.database.migrate import migrate
 from surefoot.database.schema import DEFAULT_SCHEMA

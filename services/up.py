@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.console import Console
 
-from surefoot.commands.listening import listening
-from surefoot.commands.running import run
+from surefoot.cli.listening import listening
+from surefoot.cli.running import run
 from surefoot.errors import ConfigurationError, SurefootError
 
 if TYPE_CHECKING:

@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from consumers.statistics import KEPT
-from surefoot.commands.loading import load_catalogue
-from surefoot.commands.options import Catalogues, LogFormatOption
-from surefoot.commands.running import run, serve
+from surefoot.cli.loading import load_catalogue
+from surefoot.cli.options import Catalogues, LogFormatOption
+from surefoot.cli.running import run, serve
 from surefoot.errors import ConfigurationError
 from surefoot.telemetry.logging import set_up_logging
 

@@ -7,8 +7,8 @@ from typing import Annotated
 import typer
 
 from services.provider.behaviour import LATE_MS, Shares
-from surefoot.commands.options import required_database
-from surefoot.commands.running import run
+from surefoot.cli.options import required_database
+from surefoot.cli.running import run
 from surefoot.errors import ConfigurationError, SurefootError
 
 EXIT_FAILED = 2

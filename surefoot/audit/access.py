@@ -6,7 +6,7 @@ from surefoot.audit.people import Person
 from surefoot.audit.refusals import Refusal
 from surefoot.audit.settings import AccessSettings
 from surefoot.audit.tokens import ANYBODY, PREFIX, Tokens
-from surefoot.commands.listening import refuse_others
+from surefoot.cli.listening import refuse_others
 from surefoot.database.connection import Pool, close_quietly, connect
 from surefoot.errors import ConfigurationError
 

@@ -21,7 +21,7 @@ import psycopg
 import pytest
 
 from surefoot import outbox
-from surefoot.commands.topics import declared
+from surefoot.cli.topics import declared
 from surefoot.database.embedded import EmbeddedPostgres
 from surefoot.log.postgres.log import PostgresLog
 from tests.support import processes

@@ -20,7 +20,7 @@ from typer.main import get_command
 
 from surefoot.audit.record import Act, record
 from surefoot.audit.settings import AccessSettings
-from surefoot.cli import build
+from surefoot.cli.main import build
 from surefoot.consumer_runtime.settings import ConsumerSettings
 from surefoot.database.connection import connect
 from surefoot.database.embedded import EmbeddedPostgres

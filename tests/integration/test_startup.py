@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from schemas import catalogue
-from surefoot.commands.topics import declared
+from surefoot.cli.topics import declared
 from surefoot.log.postgres.log import PostgresLog
 from surefoot.process_guard import guarded_popen
 
@@ -30,7 +30,7 @@ atexit.register(lambda: print(json.dumps(sorted({name.partition(".")[0] for name
 """
 PRINT_EVERY_HELP = """
 from typer.main import get_command
-from surefoot.cli import build
+from surefoot.cli.main import build
 
 def print_help(command, name, parent=None):
     context = command.make_context(name, [], parent=parent, resilient_parsing=True)
@@ -41,7 +41,7 @@ def print_help(command, name, parent=None):
 print_help(get_command(build()), "surefoot")
 """
 RUN = """
-from surefoot.cli import main
+from surefoot.cli.main import main
 main()
 """
 WAREHOUSE = "services.warehouse.consumer:warehouse"

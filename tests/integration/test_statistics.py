@@ -201,14 +201,14 @@ async def test_a_port_that_is_taken_is_answered_with_a_sentence() -> None:
 
 
 async def test_without_faust_it_says_what_to_install() -> None:
-    start = "import sys; sys.modules['faust'] = None; from surefoot.cli import main; main()"
+    start = "import sys; sys.modules['faust'] = None; from surefoot.cli.main import main; main()"
     code, said = await _said("-c", start, "statistics", "--kafka", "127.0.0.1:1")
     assert said == "The statistics run on Faust, which is not installed here: install surefoot[faust].\n"
     assert code == 2
 
 
 async def test_the_command_is_explained_without_loading_faust() -> None:
-    start = "import sys; sys.modules['faust'] = None; from surefoot.cli import main; main()"
+    start = "import sys; sys.modules['faust'] = None; from surefoot.cli.main import main; main()"
     done = await asyncio.to_thread(_run, "-c", start, "statistics", "--help")
     assert done.returncode == 0
     assert "/statistics/dead-letters" in done.stdout

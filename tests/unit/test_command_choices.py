@@ -5,11 +5,11 @@ from typing import get_args
 
 import pytest
 
-from dlq.discard_commands import STATUSES as APPROVAL_STATUSES
-from orchestrator.saga_commands import STATUSES as SAGA_STATUSES
 from services.commands import NAMES
 from services.roster import CONSUMERS
-from surefoot.commands.idempotency import STATES
+from surefoot.cli.dlq.discard import STATUSES as APPROVAL_STATUSES
+from surefoot.cli.idempotency import STATES
+from surefoot.cli.saga.commands import STATUSES as SAGA_STATUSES
 from surefoot.dlq.jobs.views import ApprovalStatus
 from surefoot.idempotency.values import State
 from surefoot.saga.instance import Status

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 import orjson
 
 from services.payment.api.settings import ApiSettings
-from surefoot.commands.listening import refuse_others
+from surefoot.cli.listening import refuse_others
 from surefoot.errors import ConfigurationError
 
 VARIABLE = "SUREFOOT_PAYMENT_API_KEYS"

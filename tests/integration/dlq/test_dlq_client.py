@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 import pytest
 
-from dlq.client import Client, ServiceAway, ServiceRefused, as_view, path_to
+from surefoot.cli.dlq.client import Client, ServiceAway, ServiceRefused, as_view, path_to
 from surefoot.dlq.jobs.views import JobMade
 from surefoot.errors import ConfigurationError
 

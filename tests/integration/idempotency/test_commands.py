@@ -10,7 +10,7 @@ from datetime import timedelta
 import asyncpg
 import pytest
 
-from surefoot.cli import main
+from surefoot.cli.main import main
 from surefoot.idempotency.fingerprint import key_hash
 from surefoot.idempotency.store import Store
 from surefoot.idempotency.values import Answer, Asked, Effect, Note

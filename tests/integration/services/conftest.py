@@ -12,7 +12,7 @@ from sqlalchemy.ext.asyncio import AsyncEngine, AsyncSession, create_async_engin
 from schemas import catalogue
 from services.settings import Service
 from services.tables import create_tables
-from surefoot.commands.topics import declared
+from surefoot.cli.topics import declared
 from surefoot.database.connection import sqlalchemy_url
 from surefoot.database.embedded import EmbeddedPostgres
 from surefoot.log.postgres.log import PostgresLog

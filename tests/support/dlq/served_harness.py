@@ -25,8 +25,8 @@ from schemas.parts import Address, Line
 from services.demo.labels import metadata
 from surefoot.audit.people import Role
 from surefoot.audit.tokens import Tokens
-from surefoot.commands.event_log import event_log
-from surefoot.commands.topics import declared
+from surefoot.cli.event_log import event_log
+from surefoot.cli.topics import declared
 from surefoot.database.connection import connect, sqlalchemy_url
 from surefoot.events import EventData, Money
 from tests.support import processes
@@ -216,7 +216,7 @@ class Given:
         self._capsys = capsys
 
     def __call__(self, ground: Ground, *arguments: str, person: str = "ana", **environment: str) -> Done:
-        from surefoot.cli import main
+        from surefoot.cli.main import main
 
         with self._monkeypatch.context() as patched:
             patched.setattr(sys, "argv", ["surefoot", *arguments])

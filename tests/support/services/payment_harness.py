@@ -17,7 +17,7 @@ from services.payment.consumer import payment_consumer
 from services.payment.http_gateway import HttpGateway
 from services.payment.settings import PaymentSettings
 from services.tables import create_tables
-from surefoot.commands.topics import declared
+from surefoot.cli.topics import declared
 from surefoot.consumer import Retry
 from surefoot.consumer.outside import call_keys
 from surefoot.consumer_runtime.runtime import ConsumerRuntime

@@ -6,7 +6,7 @@ Each function below undoes one protection of the real consumer, as a plausible m
 from collections.abc import Callable, Sequence
 from typing import Any, cast
 
-from surefoot.cli import main as main
+from surefoot.cli.main import main as main
 from surefoot.consumer_runtime import batch
 from surefoot.consumer_runtime.parking import Parking
 from surefoot.consumer_runtime.partitions import Partitions

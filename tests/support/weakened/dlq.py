@@ -5,7 +5,7 @@ Each function below undoes one protection of the real service, as a plausible mi
 
 from collections.abc import Callable
 
-from surefoot.cli import main as main
+from surefoot.cli.main import main as main
 from surefoot.dlq.jobs.sender_statements import SenderStatements
 from surefoot.dlq.jobs.statements import JobStatements
 from surefoot.dlq.jobs.turn import Turns

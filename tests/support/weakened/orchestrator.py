@@ -10,7 +10,7 @@ from contextvars import ContextVar
 from dataclasses import replace
 from typing import Any, cast
 
-from surefoot.cli import main as main
+from surefoot.cli.main import main as main
 from surefoot.consumer_runtime import batch
 from surefoot.consumer_runtime.reading import Reading
 from surefoot.consumer_runtime.unit import Position, Unit

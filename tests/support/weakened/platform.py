@@ -5,7 +5,7 @@ from uuid import uuid4
 
 from services.payment.answers import ChargeAnswer
 from services.payment.http_gateway import HttpGateway
-from surefoot.cli import main as main
+from surefoot.cli.main import main as main
 from surefoot.events import Money
 
 

@@ -6,7 +6,7 @@ Each function below undoes one protection of the real relay, as a plausible mist
 from collections.abc import Callable, Sequence
 
 import surefoot.relay.store as store
-from surefoot.cli import main as main
+from surefoot.cli.main import main as main
 from surefoot.log.kafka.publisher import KafkaPublisher
 from surefoot.log.port import Acknowledged, PublishOutcome, Record, Refused, TopicPartition
 from surefoot.relay.plan import PendingRow

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 import schemas
-from surefoot.commands.loading import load, load_catalogue
+from surefoot.cli.loading import load, load_catalogue
 from surefoot.errors import ConfigurationError
 from surefoot.events import Catalogue, event_type_of
 from tests.support.corpus import each_of
@@ -113,6 +113,6 @@ def test_what_is_no_catalogue_is_refused() -> None:
 
 
 def test_without_any_catalogue_there_is_a_sentence(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("surefoot.commands.loading.entry_points", lambda group: [])
+    monkeypatch.setattr("surefoot.cli.loading.entry_points", lambda group: [])
     with pytest.raises(ConfigurationError, match="no installed package offers one"):
         load_catalogue([])

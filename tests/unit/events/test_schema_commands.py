@@ -9,7 +9,7 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from schemas import catalogue
-from surefoot.commands.schemas import app
+from surefoot.cli.schemas import app
 from surefoot.errors import ConfigurationError
 
 COMMITTED = Path(__file__).parents[3] / "schemas" / "json"

@@ -3,8 +3,9 @@
 import pytest
 from typer.testing import CliRunner, Result
 
-from surefoot.commands import saga_definitions, saga_proofs
-from surefoot.commands.saga_definitions import app
+from surefoot.cli.saga import definitions as saga_definitions
+from surefoot.cli.saga import proofs as saga_proofs
+from surefoot.cli.saga.definitions import app
 from surefoot.errors import ConfigurationError
 from surefoot.saga.verify import Limits
 from tests.support.saga import planted_sagas

@@ -1,0 +1,1 @@
+"""The one command, surefoot: a module or folder for each subcommand, and what they share."""

@@ -1,0 +1,1 @@
+"""surefoot dlq: what operators of dead letters do."""

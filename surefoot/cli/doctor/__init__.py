@@ -1,0 +1,1 @@
+"""surefoot doctor: is everything in place?"""

@@ -1,0 +1,1 @@
+"""surefoot saga: look at sagas, decide about them, prove definitions."""
