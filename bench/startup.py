@@ -35,7 +35,7 @@ RESULTS = Path(__file__).parent / "results"
 ROUNDS = 15
 FLOOR = "import typer"
 GOALS_S = {"surefoot --help": 0.35, "surefoot consume --help": 0.5}
-CONSUMER = "services.notification.consumer:notification"
+CONSUMER = "consumers.notification:notification"
 console = Console(highlight=False)
 Times = Mapping[str, Sequence[float]]
 

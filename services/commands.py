@@ -38,7 +38,7 @@ NAMES: "tuple[Service, ...]" = (
     "notification",
     "flow",
 )
-"""The services in `services.roster`, which takes long to load."""
+"""The services in `consumers.roster`, which takes long to load."""
 CLOSED = "The front doors cannot be opened"
 app = typer.Typer(no_args_is_help=True, help="The reference services: a shop that the platform's sagas drive.")
 
@@ -67,7 +67,7 @@ def run_services(
 async def _run(services: "list[Service]", url: str, kafka: str | None) -> None:
     import structlog
 
-    from services.runtime import ServicesRuntime
+    from consumers.runtime import ServicesRuntime
     from services.settings import ServiceSettings
     from services.tables import create_tables
     from surefoot.consumer_runtime.settings import ConsumerSettings

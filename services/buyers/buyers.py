@@ -15,13 +15,13 @@ from sqlalchemy.exc import DBAPIError
 from sqlalchemy.ext.asyncio import AsyncEngine, AsyncSession, create_async_engine
 from uuid_utils import uuid7
 
+from consumers.shipping import NoParcel, confirm_pickup
 from schemas.order import PlacementRequested
 from schemas.parts import StockLine
 from services.buyers.wishes import Wish
 from services.checkout.sessions import NotPlaced, Placed, open_session, place, total_of
 from services.returns.requests import Return, request_return
 from services.settings import Service, ServiceSettings
-from services.shipping.consumer import NoParcel, confirm_pickup
 from services.warehouse import stock
 from surefoot import outbox
 from surefoot.database.connection import sqlalchemy_url

@@ -44,7 +44,7 @@ RUN = """
 from surefoot.cli.main import main
 main()
 """
-WAREHOUSE = "services.warehouse.consumer:warehouse"
+WAREHOUSE = "consumers.warehouse:warehouse"
 
 
 def loaded_by(program: str) -> tuple[str, set[str]]:

@@ -6,8 +6,8 @@ import httpx
 import pytest
 from sqlalchemy.ext.asyncio import AsyncEngine, AsyncSession
 
+from consumers.checkout import checkout
 from schemas.warehouse import StockHeld
-from services.checkout.consumer import checkout
 from services.checkout.sessions import NotPlaced, Placed, place
 from tests.integration.services.test_front_doors import learn, opened, shop_front
 from tests.support.services.goods import goods

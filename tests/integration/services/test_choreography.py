@@ -12,18 +12,18 @@ import pytest
 from sqlalchemy import text
 from sqlalchemy.ext.asyncio import AsyncEngine, AsyncSession
 
+from consumers.checkout import checkout
+from consumers.flow import flow
+from consumers.notification import notification
+from consumers.order_choreography import order_choreography
+from consumers.warehouse import warehouse
+from consumers.warehouse_choreography import warehouse_choreography
 from schemas.order import OrderCancelled, OrderPendingPayment
 from schemas.payment import PaymentCaptured, PaymentFailed, PaymentRefunded
 from services.checkout import sessions
-from services.checkout.consumer import checkout
 from services.checkout.sessions import Placed
 from services.checks.stock import check
-from services.flow.consumer import flow
-from services.notification.consumer import notification
-from services.order.choreography import order_choreography
 from services.warehouse import stock
-from services.warehouse.choreography import warehouse_choreography
-from services.warehouse.consumer import warehouse
 from services.warehouse.expiry import expire_holds
 from surefoot.consumer import Consumer, Transaction
 from surefoot.events import Event, Money

@@ -11,10 +11,10 @@ import pytest
 from fastapi import FastAPI
 from sqlalchemy.ext.asyncio import AsyncEngine, AsyncSession
 
+from consumers.checkout import checkout
 from schemas.warehouse import StockHeld, StockHoldExpired, StockHoldRejected
 from services.body_limit import MOST_BYTES
 from services.checkout import http as checkout_door
-from services.checkout.consumer import checkout
 from services.order import http as order_door
 from services.order import orders
 from services.settings import ServiceSettings

@@ -4,10 +4,10 @@ import asyncpg
 import pytest
 from sqlalchemy.ext.asyncio import AsyncSession
 
+from consumers.notification import notification
 from schemas.notification import NotificationSent, SendNotification
 from schemas.order import Mode, OrderCancelled, OrderConfirmed, PlacementRequested
 from schemas.returns import ReturnAborted
-from services.notification.consumer import notification
 from surefoot.events import Money
 from surefoot.testing.consumer_kit import ConsumerKit
 from tests.support.services.goods import HOME, lines

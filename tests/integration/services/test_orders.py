@@ -6,6 +6,8 @@ import asyncpg
 import pytest
 from sqlalchemy.ext.asyncio import AsyncEngine, AsyncSession
 
+from consumers.order import order
+from consumers.order_choreography import order_choreography
 from schemas.order import (
     CancelOrder,
     ConfirmOrder,
@@ -19,8 +21,6 @@ from schemas.order import (
 from schemas.payment import PaymentCaptured, PaymentFailed
 from schemas.warehouse import StockRejected, StockReserved
 from services.order import orders
-from services.order.choreography import order_choreography
-from services.order.consumer import order
 from services.order.orders import Created, SessionUsed
 from surefoot.consumer.contracts import CommandFailed
 from surefoot.events import Money

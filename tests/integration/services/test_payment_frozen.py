@@ -17,7 +17,7 @@ async def test_a_charge_that_wakes_after_its_undo_takes_nothing(database_url: st
         do, undo = capture(), reverse()
         await ground.send(do)
         frozen = await start_consumer(
-            "services.payment.consumer:payment",
+            "consumers.payment:payment",
             database_url,
             None,
             tmp_path / "frozen.log",

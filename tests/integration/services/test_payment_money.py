@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
+from consumers.payment import payment_consumer
 from services.checks.money import check, findings
 from services.checks.money_books import read_books
-from services.payment.consumer import payment_consumer
 from services.payment.gateway import Barred, Charged, Declined, Voided
 from services.payment.http_gateway import HttpGateway
 from services.payment.settings import PaymentSettings

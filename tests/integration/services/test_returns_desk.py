@@ -10,10 +10,10 @@ import httpx
 import pytest
 from sqlalchemy.ext.asyncio import AsyncEngine
 
+from consumers.returns import returns
 from schemas.order import OrderConfirmed, OrderPendingPayment
 from schemas.returns import ReturnAborted, ReturnEscalated, ReturnFinished
 from services.returns import http as returns_door
-from services.returns.consumer import returns
 from surefoot.events import Money
 from tests.integration.services.test_front_doors import PRICE, assert_problem, learn, open_door
 from tests.support.services.goods import HOME, lines, published

@@ -4,6 +4,7 @@ import asyncpg
 import pytest
 from sqlalchemy.ext.asyncio import AsyncEngine, AsyncSession
 
+from consumers.shipping import NoParcel, confirm_pickup, shipping
 from schemas.shipping import (
     CancelReturnLabel,
     CreateReturnLabel,
@@ -15,7 +16,6 @@ from schemas.shipping import (
     ShipBack,
     ShipmentRequested,
 )
-from services.shipping.consumer import NoParcel, confirm_pickup, shipping
 from surefoot.testing.consumer_kit import ConsumerKit
 from tests.support.services.goods import HOME, flows, goods, published
 

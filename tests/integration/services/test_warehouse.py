@@ -6,6 +6,7 @@ import asyncpg
 import pytest
 from sqlalchemy.ext.asyncio import AsyncEngine, AsyncSession
 
+from consumers.warehouse import warehouse
 from schemas.shipping import ShipmentRequested
 from schemas.warehouse import (
     HoldStock,
@@ -25,7 +26,6 @@ from schemas.warehouse import (
     StockRestocked,
 )
 from services.checks.stock import check
-from services.warehouse.consumer import warehouse
 from surefoot.events import EventData, new_event
 from surefoot.events.commands import Command
 from surefoot.log.postgres.log import PostgresLog

@@ -4,12 +4,12 @@ from collections.abc import Iterable, Sequence, Set
 from dataclasses import dataclass, field
 from typing import Any
 
+from consumers.roster import CONSUMERS
 from orchestrator.sagas import sagas
 from services.buyers.buyers import Buyers
 from services.checks import contradictions
 from services.demo.board import Counts, look
 from services.platform import Platform
-from services.roster import CONSUMERS
 from surefoot.database.connection import Connection, Row
 from surefoot.log.port import EventLog, TopicPartition
 from surefoot.orchestrator.consumer import NAME as ORCHESTRATOR

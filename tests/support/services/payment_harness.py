@@ -10,10 +10,10 @@ from typing import Any
 
 import asyncpg
 
+from consumers.payment import payment_consumer
+from consumers.payment_choreography import choreography_consumer
 from schemas import catalogue
 from schemas.payment import CapturePayment, RefundPayment, ReversePayment
-from services.payment.choreography import choreography_consumer
-from services.payment.consumer import payment_consumer
 from services.payment.http_gateway import HttpGateway
 from services.payment.settings import PaymentSettings
 from services.tables import create_tables

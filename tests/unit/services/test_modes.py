@@ -7,10 +7,10 @@ from collections.abc import Callable
 
 import pytest
 
+from consumers.order_choreography import order_choreography
+from consumers.warehouse_choreography import warehouse_choreography
 from schemas.order import OrderCancelled, OrderPaid, PlacementRequested
 from schemas.parts import Address, Line
-from services.order.choreography import order_choreography
-from services.warehouse.choreography import warehouse_choreography
 from surefoot.consumer import Consumer
 from surefoot.events import EventData, Money
 from surefoot.testing.consumer_kit import ConsumerKit, KitMisuse

@@ -1,7 +1,7 @@
 """The payment service without an orchestrator: an order that waits for its money is charged, and one that is cancelled
 gets back what was taken.
 
-    surefoot consume services.payment.choreography:payment_choreography
+    surefoot consume consumers.payment_choreography:payment_choreography
 
 Both events of an order are on one topic under one key, so a cancellation waits until the charge before it is answered.
 Here the provider's key comes from the event, and is kept with the payment for the cancellation to void by.
@@ -9,10 +9,10 @@ Here the provider's key comes from the event, and is kept with the payment for t
 
 from typing import Any
 
+from consumers.payment import RETRY
 from schemas.order import OrderCancelled, OrderPendingPayment
 from services.payment import book
 from services.payment.answers import ChargeAnswer, after_charge, after_void
-from services.payment.consumer import RETRY
 from services.payment.gateway import Gateway, Voided
 from services.payment.http_gateway import HttpGateway
 from surefoot.consumer import Consumer, OutsideCall, Retry, Transaction

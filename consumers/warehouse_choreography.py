@@ -4,10 +4,10 @@ one gives it back.
 A consumer of its own, so that what it waits for never holds up the commands of sagas.
 """
 
+from consumers.warehouse import told_of
 from schemas.order import OrderCancelled, OrderPaid
 from schemas.warehouse import NothingToRelease, StockRejected, StockReleased
 from services.warehouse import stock
-from services.warehouse.consumer import told_of
 from surefoot.consumer import Consumer, Transaction
 from surefoot.events import Event
 

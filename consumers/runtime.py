@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Coroutine, Sequence
 from typing import Any
 
-from services.roster import CONSUMERS, beside
+from consumers.roster import CONSUMERS, beside
 from services.settings import Service, ServiceSettings
 from surefoot.consumer_runtime.runtime import ConsumerRuntime
 from surefoot.consumer_runtime.settings import ConsumerSettings

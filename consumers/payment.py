@@ -1,7 +1,7 @@
 """The payment service's commands: capture, the undo of a capture, and refunds. Each calls the provider, so each is an
 outside call: written down first, called with no transaction open, answered in another.
 
-    surefoot consume services.payment.consumer:payment
+    surefoot consume consumers.payment:payment
 
 The charge is asked for under a key that depends on saga and step alone. Its undo voids by that same key, so that it
 does not matter what became of the charge: taken and answered, taken and the answer lost, or not made yet.

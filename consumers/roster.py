@@ -4,18 +4,18 @@ import asyncio
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from typing import Any
 
-from services.checkout.consumer import checkout
-from services.flow.consumer import flow
-from services.notification.consumer import notification
-from services.order.choreography import order_choreography
-from services.order.consumer import order
-from services.payment.choreography import payment_choreography
-from services.payment.consumer import payment
-from services.returns.consumer import returns
+from consumers.checkout import checkout
+from consumers.flow import flow
+from consumers.notification import notification
+from consumers.order import order
+from consumers.order_choreography import order_choreography
+from consumers.payment import payment
+from consumers.payment_choreography import payment_choreography
+from consumers.returns import returns
+from consumers.shipping import shipping
+from consumers.warehouse import warehouse
+from consumers.warehouse_choreography import warehouse_choreography
 from services.settings import Service, ServiceSettings
-from services.shipping.consumer import shipping
-from services.warehouse.choreography import warehouse_choreography
-from services.warehouse.consumer import warehouse
 from services.warehouse.expiry import keep_expiring
 from surefoot.consumer import Consumer
 
