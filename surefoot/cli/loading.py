@@ -1,29 +1,22 @@
-"""Finding what a command line names, `package.module:attribute`, in the user's own code.
+"""Finding what a command line or a project file names, `package.module:attribute`, in the user's own code.
 
-The current directory is put on the path, as `python -m` does. Each mistake is answered with a sentence. A package of
-the user's that is named like a room of ours is refused at once: one of the two would be imported in place of the other,
-and the error would come later and from somewhere else.
+The current directory and the directory of the project file are put on the path, as `python -m` does. Each mistake is
+answered with a sentence.
 """
 
 import importlib
-import importlib.util
 import re
 import sys
 from collections.abc import Sequence
 from functools import reduce
-from importlib.machinery import PathFinder
-from importlib.metadata import entry_points
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import surefoot
+from surefoot.cli.project import find_project
 from surefoot.errors import ConfigurationError
 
 if TYPE_CHECKING:
     from surefoot.events import Catalogue
-
-ROOMS = ("console", "orchestrator", "dlq", "services", "consumers", "outbox_publisher", "schemas")
-CATALOGUES = "surefoot.catalogues"
 
 _REFERENCE = re.compile(r"([^\W\d]\w*(?:\.[^\W\d]\w*)*):([^\W\d]\w*(?:\.[^\W\d]\w*)*)")
 
@@ -37,8 +30,7 @@ def load(reference: str) -> object:
             "module and the name in it, such as shop.events:catalogue."
         )
     module, attribute = matched.groups()
-    _put_here_on_path()
-    _refuse_shadowed_rooms()
+    _put_project_on_path()
     found = _import(module)
     try:
         return reduce(getattr, attribute.split("."), found)
@@ -50,14 +42,14 @@ def load(reference: str) -> object:
 
 
 def load_catalogue(references: Sequence[str]) -> "Catalogue":
-    """The catalogues that are named, as one; without names, those that installed packages offer."""
+    """The catalogues that are named, as one; without names, those of the project file."""
     from surefoot.events import Catalogue
 
-    names = list(references) or [each.value for each in sorted(entry_points(group=CATALOGUES), key=lambda e: e.name)]
+    names = list(references) or find_project().catalogue
     if not names:
         raise ConfigurationError(
-            "No catalogue was named and no installed package offers one: say --catalogue package.module:attribute, "
-            f"or declare an entry point of the group {CATALOGUES}."
+            "No catalogue was named, and no project file names one. Give --catalogue package.module:attribute, or add "
+            'catalogue = ["package.module:attribute"] to [tool.surefoot] in pyproject.toml.'
         )
     catalogues = [_catalogue(name) for name in dict.fromkeys(names)]
     if len(catalogues) == 1:
@@ -97,30 +89,8 @@ def _failed(module: str, error: BaseException) -> str:
     return f"The module {module} could not be imported, it raised {type(error).__name__}: {error}"
 
 
-def _put_here_on_path() -> None:
-    here = str(Path.cwd())
-    if here not in sys.path:
-        sys.path.insert(0, here)
-        importlib.invalidate_caches()
-
-
-def _refuse_shadowed_rooms() -> None:
-    here, house = Path.cwd().resolve(), Path(str(surefoot.__file__)).resolve().parent.parent
-    if here == house:
-        return
-    for room in ROOMS:
-        theirs = PathFinder.find_spec(room, [str(here)])
-        if theirs is None:
-            continue
-        if theirs.origin is None and not _is_imported_from(room, here):
-            continue
-        raise ConfigurationError(
-            f"{here} has a package {room}, which is also the name of a part of Surefoot, and only one of the two can "
-            "be imported: rename yours, or put it inside a package of your own."
-        )
-
-
-def _is_imported_from(room: str, here: Path) -> bool:
-    """Whether a folder without __init__.py would be the package: only if nothing better is found elsewhere."""
-    found = importlib.util.find_spec(room)
-    return found is not None and str(here / room) in (found.submodule_search_locations or ())
+def _put_project_on_path() -> None:
+    for folder in dict.fromkeys((str(find_project().root), str(Path.cwd()))):
+        if folder not in sys.path:
+            sys.path.insert(0, folder)
+            importlib.invalidate_caches()

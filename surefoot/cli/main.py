@@ -1,4 +1,4 @@
-"""The one command, `surefoot`. Its own subcommands are in `surefoot.commands`; the rooms bring theirs as entry points.
+"""The one command, `surefoot`: a subcommand is a module or a folder beside this one, or a command of the project's own.
 
 Every command module is loaded to print the help. So at import it loads only typer, rich and what its signatures need;
 each function imports what it runs. tests/integration/test_startup.py checks that.
@@ -9,27 +9,39 @@ check found something, 2 it could not be done, 130 interrupted.
 
 import os
 import sys
-from importlib.metadata import EntryPoint, entry_points
-from typing import cast
+from collections.abc import Mapping
+from typing import Any, cast
 
 import typer
+from typer.core import TyperGroup
+from typer.main import get_command
 
-from surefoot.errors import SurefootError
+from surefoot.cli.loading import load
+from surefoot.cli.project import Project, find_project
+from surefoot.errors import ConfigurationError, SurefootError
 
-GROUP = "surefoot.commands"
-OWN = [
-    EntryPoint("migrate", "surefoot.cli.migrate:migrate", GROUP),
-    EntryPoint("doctor", "surefoot.cli.doctor.command:doctor", GROUP),
-    EntryPoint("tail", "surefoot.cli.tail:tail", GROUP),
-    EntryPoint("topics", "surefoot.cli.topics:app", GROUP),
-    EntryPoint("schemas", "surefoot.cli.schemas:app", GROUP),
-    EntryPoint("idempotency", "surefoot.cli.idempotency:app", GROUP),
-]
+OWN = {
+    "migrate": "surefoot.cli.migrate:migrate",
+    "doctor": "surefoot.cli.doctor.command:doctor",
+    "tail": "surefoot.cli.tail:tail",
+    "topics": "surefoot.cli.topics:app",
+    "schemas": "surefoot.cli.schemas:app",
+    "relay": "surefoot.cli.relay:relay",
+    "outbox": "surefoot.cli.outbox:app",
+    "consume": "surefoot.cli.consume:consume",
+    "parked": "surefoot.cli.parked:app",
+    "orchestrate": "surefoot.cli.orchestrate:orchestrate",
+    "saga": "surefoot.cli.saga.commands:app",
+    "dlq": "surefoot.cli.dlq.commands:app",
+    "audit": "surefoot.cli.audit:app",
+    "idempotency": "surefoot.cli.idempotency:app",
+}
+"""The subcommands, in the order in which the help lists them."""
 EXIT_FAILED = 2
 EXIT_INTERRUPTED = 130
 
 
-def build(wanted: str | None = None) -> typer.Typer:
+def build(wanted: str | None = None, project: Project | None = None) -> typer.Typer:
     """The command with all its subcommands, or with the one that is wanted: it takes less long to load."""
     app = typer.Typer(
         name="surefoot",
@@ -38,23 +50,45 @@ def build(wanted: str | None = None) -> typer.Typer:
         rich_markup_mode="markdown",
         help="""Events that are published if, and only if, your transaction commits, in the order of the commits.
 
-        A first walk: `surefoot demo`. Then `surefoot migrate` on your own database, `surefoot relay` to publish, and
-        `surefoot doctor` when something seems wrong.""",
+        Begin with `surefoot migrate` on your database, then `surefoot relay` to publish and `surefoot consume` to
+        handle. `surefoot doctor` says what is wrong. A project file saves you from repeating options.""",
     )
     app.callback()(lambda: None)  # so that it has subcommands even where only one is loaded
-    every = [*OWN, *sorted(entry_points(group=GROUP), key=lambda found: found.name)]
-    for found in [found for found in every if found.name == wanted] or every:
-        command = found.load()
+    every = {**OWN, **_commands_of(project or find_project())}
+    for name in [wanted] if wanted in every else every:
+        command = load(every[name])
         if isinstance(command, typer.Typer):
-            app.add_typer(command, name=found.name)
+            app.add_typer(command, name=name)
+        elif callable(command):
+            app.command(name)(command)
         else:
-            app.command(found.name)(command)
+            raise ConfigurationError(
+                f"{every[name]}, the command {name} of the project file, is neither a function nor a typer.Typer."
+            )
     return app
+
+
+def _commands_of(project: Project) -> Mapping[str, str]:
+    for name in project.commands.keys() & OWN.keys():
+        raise ConfigurationError(
+            f"The project file in {project.root} has a command {name}, which is also a command of Surefoot. Rename it."
+        )
+    return project.commands
+
+
+def defaults_for(command: Any, options: Mapping[str, str]) -> dict[str, Any]:
+    """What the project file says of options, for each subcommand that has them. (`command` is of click, which typer
+    brings under a name of its own.)"""
+    if isinstance(command, TyperGroup):
+        return {name: defaults_for(inner, options) for name, inner in command.commands.items()}
+    return {one.name: options[one.name] for one in command.params if one.name in options}
 
 
 def main() -> None:
     try:
-        build(sys.argv[1] if len(sys.argv) > 1 else None)()
+        project = find_project()
+        command = get_command(build(sys.argv[1] if len(sys.argv) > 1 else None, project))
+        command(default_map=defaults_for(command, project.option_defaults))
     except (SurefootError, ExceptionGroup) as error:
         ours = _ours(error)
         if ours is None:

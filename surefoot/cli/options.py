@@ -1,7 +1,8 @@
 """Options that several commands share, so that they are spelled and explained the same everywhere."""
 
+import os
 from typing import Annotated
-from urllib.parse import urlsplit
+from urllib.parse import quote, urlsplit
 
 import typer
 
@@ -36,7 +37,7 @@ Catalogues = Annotated[
         "--catalogue",
         envvar="SUREFOOT_CATALOGUE",
         help="Where event types are declared, as package.module:name. May be given more than once. "
-        "Without it: the catalogues that installed packages offer.",
+        "Without it: those of the project file.",
         show_default=False,
     ),
 ]
@@ -46,6 +47,8 @@ LogFormatOption = Annotated[
 
 
 def required_database(url: str | None) -> str:
+    """The database that the option, SUREFOOT_DATABASE or the project file names, else the one that PG* names."""
+    url = url or _url_of_libpq()
     if not url:
         raise ConfigurationError(
             "No database was given. Say --database postgresql://user:password@host:5432/name, or set "
@@ -53,6 +56,19 @@ def required_database(url: str | None) -> str:
         )
     _check_port(url)
     return url
+
+
+def _url_of_libpq() -> str | None:
+    """What PGHOST, PGPORT, PGUSER and PGDATABASE name. The driver reads PGPASSWORD and the password file by itself."""
+    host, name = os.environ.get("PGHOST", ""), os.environ.get("PGDATABASE", "")
+    if not host and not name:
+        return None
+    user = os.environ.get("PGUSER", "")
+    at = quote(user, safe="") + "@" if user else ""
+    port = f":{os.environ['PGPORT']}" if os.environ.get("PGPORT") else ""
+    if host.startswith("/"):
+        return f"postgresql://{at}/{quote(name or user)}?host={quote(host, safe='')}"
+    return f"postgresql://{at}{host or 'localhost'}{port}/{quote(name or user)}"
 
 
 def _check_port(url: str) -> None:

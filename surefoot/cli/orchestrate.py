@@ -23,7 +23,7 @@ def orchestrate(
         list[str] | None,
         typer.Argument(
             help="The sagas to run, each as package.module:name; a name may be a list of them. Every version that has "
-            "sagas under way has to be among them. Without any: the platform's own.",
+            "sagas under way has to be among them. Without any: those of the project file.",
             show_default=False,
             metavar="SAGA…",
         ),

@@ -37,8 +37,7 @@ MAX_ERROR = 1000
 MAX_STACK = 8000
 MAX_ORIGIN_HEADERS = 32_000
 MAX_FAILURES = 10
-_HOUSE = Path(str(surefoot.__file__)).parent.parent
-_OURS = (str(_HOUSE / "surefoot") + "/", str(_HOUSE / "consumers") + "/")
+_OURS = f"{Path(str(surefoot.__file__)).parent}/"
 _RECORD_OVERHEAD = 2000  # our own fixed headers, and what the log adds
 
 

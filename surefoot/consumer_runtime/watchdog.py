@@ -18,7 +18,8 @@ log = structlog.get_logger("surefoot.consumer")
 BEAT_S = 0.5
 STALLED_S = 2.0
 _LOOP = frozenset({"asyncio", "uvloop"})
-_OURS = frozenset({"consumers", "surefoot"})
+_OURS = "surefoot"
+_RUNTIME = "surefoot.consumer_runtime."
 
 
 class Watchdog:
@@ -80,20 +81,17 @@ def blocker(innermost: FrameType) -> str:
     inside: FrameType | None = None
     frame: FrameType | None = innermost
     while frame is not None:
-        room = _room(frame)
-        if handler is not None and (room in _LOOP or room == "consumers"):
-            break  # whoever called it
-        if room not in _LOOP and room not in _OURS:
+        module = str(frame.f_globals.get("__name__", ""))
+        package = module.partition(".")[0]
+        if handler is not None and (package in _LOOP or module.startswith(_RUNTIME)):
+            break  # what has called it
+        if package not in _LOOP and package != _OURS:
             inside = inside or frame
             handler = frame
         frame = frame.f_back
     if handler is None or inside is None:
         return _place(innermost)
     return _place(handler) if handler is inside else f"{_place(handler)}, at {_place(inside)}"
-
-
-def _room(frame: FrameType) -> str:
-    return str(frame.f_globals.get("__name__", "")).partition(".")[0]
 
 
 def _place(frame: FrameType) -> str:

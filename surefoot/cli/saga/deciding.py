@@ -45,7 +45,7 @@ Sagas = Annotated[
     typer.Option(
         "--sagas",
         help="Where the definition is, as package.module:name; may be given more than once. Without it: those that "
-        "SUREFOOT_SAGAS names, with commas between; else the platform's own.",
+        "SUREFOOT_SAGAS names, with commas between; else those of the project file.",
         show_default=False,
     ),
 ]

@@ -74,22 +74,13 @@ def test_a_module_that_fails_to_import_is_refused_with_its_error(
         load(f"{name}:x")
 
 
-def test_a_package_named_like_a_room_is_refused(project: Path) -> None:
-    (project / "schemas").mkdir()
-    (project / "schemas" / "__init__.py").write_text("")
-    with pytest.raises(ConfigurationError, match="has a package schemas, which is also the name of a part of Surefoot"):
-        load("tests.support.order_types:orders")
-
-
-def test_a_module_named_like_a_room_is_refused(project: Path) -> None:
-    (project / "dlq.py").write_text("")
-    with pytest.raises(ConfigurationError, match="has a package dlq"):
-        load_catalogue([])
-
-
-def test_a_folder_named_like_a_room_that_is_no_package_is_allowed(project: Path) -> None:
-    (project / "schemas").mkdir()
-    assert load("tests.support.order_types:orders") is orders
+def test_a_package_of_ones_own_may_have_any_name(project: Path) -> None:
+    (project / "parcels").mkdir()
+    (project / "parcels" / "services.py").write_text("answer = 42\n")
+    (project / "dlq.py").write_text("answer = 43\n")
+    assert load("parcels.services:answer") == 42
+    sys.modules.pop("dlq", None)  # this repository's own, if another test has imported it
+    assert load("dlq:answer") == 43
 
 
 def test_catalogues_are_loaded_as_one() -> None:
@@ -103,7 +94,7 @@ def test_one_catalogue_is_itself() -> None:
     assert loaded.find("order.placed", 1) is event_type_of(OrderPlaced)
 
 
-def test_without_names_the_installed_catalogues_are_loaded() -> None:
+def test_without_names_those_of_the_project_file_are_loaded() -> None:
     assert load_catalogue([]).find("order.paid", 1) is schemas.catalogue.find("order.paid", 1)
 
 
@@ -112,7 +103,16 @@ def test_what_is_no_catalogue_is_refused() -> None:
         load_catalogue(["surefoot.events:Money"])
 
 
-def test_without_any_catalogue_there_is_a_sentence(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("surefoot.cli.loading.entry_points", lambda group: [])
-    with pytest.raises(ConfigurationError, match="no installed package offers one"):
+def test_without_any_catalogue_there_is_a_sentence(project: Path) -> None:
+    with pytest.raises(ConfigurationError, match="No catalogue was named, and no project file names one"):
         load_catalogue([])
+
+
+def test_a_module_beside_the_project_file_is_found_from_a_folder_below(
+    project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (project / "surefoot.toml").write_text("")
+    (project / "shop_eight.py").write_text("answer = 42\n")
+    (project / "below").mkdir()
+    monkeypatch.chdir(project / "below")
+    assert load("shop_eight:answer") == 42
