@@ -31,7 +31,6 @@ from bench.consume_handlers import NAME, OrderPlaced, add_row
 from bench.consume_runs import HERE, LOOK_S, START_S, Run, Working
 from bench.ground import KEYS, PARTITIONS, Ground, entries, ground, order, servers
 from surefoot.consumer import Consumer, Transaction
-from surefoot.consumer.retry import Retry
 from surefoot.errors import SurefootError
 from surefoot.events import Event, new_event
 from surefoot.log.kafka.log import KafkaLog
@@ -40,6 +39,7 @@ from surefoot.log.port import Acknowledged, Publisher, TopicSpec
 from surefoot.outbox.entry import Entry, entry_of
 from surefoot.process_guard import create_guarded_process
 from surefoot.relay.plan import PendingRow, plan
+from surefoot.retry import Retry
 
 RESULTS = Path(__file__).parent / "results"
 GOALS: dict[str, tuple[str, float]] = {"ratio_poison": ("≤", 2)}

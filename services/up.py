@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.console import Console
 
-from surefoot.cli.listening import listening
 from surefoot.cli.running import run
 from surefoot.errors import ConfigurationError, SurefootError
+from surefoot.http.listening import listening
 
 if TYPE_CHECKING:
     from asyncio import Event

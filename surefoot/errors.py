@@ -52,6 +52,10 @@ class LeaseLost(SurefootError):
     """Somebody else owns this shard or partition now; what was written under the old fence was refused."""
 
 
+class HandlerMisuse(SurefootError):
+    """A handler did something with its transaction that would hurt others in the same batch."""
+
+
 def words_of(error: BaseException) -> str:
     """What an error says of itself, also if saying it fails: whoever reports somebody else's must not die of it."""
     try:

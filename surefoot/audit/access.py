@@ -6,9 +6,9 @@ from surefoot.audit.people import Person
 from surefoot.audit.refusals import Refusal
 from surefoot.audit.settings import AccessSettings
 from surefoot.audit.tokens import ANYBODY, PREFIX, Tokens
-from surefoot.cli.listening import refuse_others
 from surefoot.database.connection import Pool, close_quietly, connect
 from surefoot.errors import ConfigurationError
+from surefoot.http.listening import refuse_others
 
 LONGEST_HEADER = 20_000
 

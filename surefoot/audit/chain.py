@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
-from surefoot.consumer.dead_letter import printable
+from surefoot.events.text import printable
 
 FIRST_PREVIOUS = bytes(32)
 """What the first row follows."""

@@ -11,10 +11,10 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from surefoot.audit.chain import AuditRow, Chain, Finding, details_text
-from surefoot.consumer.dead_letter import printable
 from surefoot.database.connection import Connection, Row
 from surefoot.database.schema import checked_schema
 from surefoot.errors import SurefootError
+from surefoot.events.text import printable
 
 PAGE = 2000
 NAME_LIMIT = 500

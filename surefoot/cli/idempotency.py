@@ -176,8 +176,8 @@ def _head(text: str) -> tuple[int, str]:
 
 
 def _hash(key: str, tenant: str | None) -> bytes:
+    from surefoot.http.idempotency_key import KeyProblem, read_key
     from surefoot.idempotency.fingerprint import key_hash
-    from surefoot.idempotency.key import KeyProblem, read_key
 
     if tenant is None:
         if _HASH.fullmatch(key):

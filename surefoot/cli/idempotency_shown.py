@@ -9,7 +9,7 @@ from typing import Any
 import typer
 from rich.console import Console
 
-from surefoot.consumer.dead_letter import printable
+from surefoot.events.text import printable
 from surefoot.idempotency.looking import HISTORY_SHOWN, KeyDetails, KeyLine, PendingCall, Shown, StoredAnswer
 from surefoot.idempotency.store import Verified
 

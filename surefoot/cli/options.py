@@ -41,6 +41,9 @@ Catalogues = Annotated[
         show_default=False,
     ),
 ]
+Open = Annotated[
+    bool, typer.Option("--open", help="Serve at an address that other machines reach, to anybody who reaches it.")
+]
 LogFormatOption = Annotated[
     LogFormat, typer.Option("--log-format", envvar="SUREFOOT_LOG_FORMAT", help="Log lines for people, or JSON.")
 ]

@@ -7,8 +7,8 @@ from datetime import UTC, datetime
 
 from rich.console import Console
 
-from surefoot.consumer.dead_letter import printable
 from surefoot.consumer_runtime.parked_operations import BEHIND_LIMIT, BEHIND_SHOWN, ParkedEvent, ParkedKey
+from surefoot.events.text import printable
 
 # Soft-wrapped and without markup: ids can be copied whole, and a key with brackets in it is shown as it is.
 console = Console(highlight=False, soft_wrap=True, markup=False)

@@ -17,7 +17,7 @@ from surefoot.client.call import Call, Waiting
 from surefoot.client.keys import header_line, new_key
 from surefoot.client.patience import Patience
 from surefoot.errors import ConfigurationError
-from surefoot.idempotency.key import HEADER
+from surefoot.http.idempotency_key import HEADER
 
 READING = frozenset({"GET", "HEAD", "OPTIONS"})
 """Methods that need no key: reading twice is reading."""

@@ -3,7 +3,7 @@
 from uuid import uuid4
 
 from surefoot.errors import ConfigurationError
-from surefoot.idempotency.key import KeyProblem, read_key
+from surefoot.http.idempotency_key import KeyProblem, read_key
 
 
 def new_key() -> str:

@@ -1,9 +1,10 @@
 """Consumers, as a user declares them. Nothing in here starts anything; `consumers/` runs what is declared here."""
 
 from surefoot.consumer.consumer import Consumer
-from surefoot.consumer.failures import DependencyDown, HandlerMisuse, Permanent, Transient
-from surefoot.consumer.retry import Retry
+from surefoot.consumer.failures import DependencyDown, Permanent, Transient
 from surefoot.consumer.transaction import OutsideCall, Transaction
+from surefoot.errors import HandlerMisuse
+from surefoot.retry import Retry
 
 __all__ = [
     "Consumer",

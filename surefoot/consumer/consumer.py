@@ -25,9 +25,9 @@ from surefoot.consumer.handlers import (
     OutsideHandler,
     Prepare,
 )
-from surefoot.consumer.retry import Retry
 from surefoot.errors import ConfigurationError
 from surefoot.events import EventData, EventType, Topic, event_type_of
+from surefoot.retry import Retry
 
 WhenDead = Literal["hold", "release"]
 Function = TypeVar("Function", bound=Callable[..., Any])

@@ -22,7 +22,7 @@ from surefoot.errors import words_of
 from surefoot.events.envelope import BadRecordReason
 from surefoot.events.event_type import EventData
 from surefoot.events.masking import personal_texts, without
-from surefoot.events.text import format_time, has_forbidden
+from surefoot.events.text import format_time, has_forbidden, printable
 from surefoot.log.partitioner import key_hash
 from surefoot.log.port import StoredRecord
 
@@ -126,14 +126,6 @@ def letter(dead: Dead, *, letter_id: str, now: datetime, max_bytes: int) -> "Ent
         body=record.value,
         headers=orjson.dumps(headers).decode(),
     )
-
-
-def printable(text: str, limit: int) -> str:
-    """A text that Postgres, JSON and a terminal all take: no NUL, no half of a surrogate pair, not too long."""
-    text = text[:limit].encode("utf-8", errors="replace").decode()
-    if not has_forbidden(text.replace("\n", "").replace("\t", "")):
-        return text  # nearly always; letter by letter a long stack takes milliseconds
-    return "".join(letter if letter in "\n\t" or not has_forbidden(letter) else "�" for letter in text)
 
 
 def _event_headers(dead: Dead, letter_id: str, now: datetime) -> list[tuple[str, str]]:

@@ -28,10 +28,6 @@ class DependencyDown(SurefootError):
     """Something the handler needs is away: the consumer waits and counts no attempt."""
 
 
-class HandlerMisuse(SurefootError):
-    """A handler did something with its transaction that would hurt others in the same batch."""
-
-
 FREE_CONTENTIONS = 9
 """So many deadlocks and lock timeouts of a single event are not counted as attempts."""
 

@@ -10,7 +10,6 @@ from dataclasses import dataclass
 from surefoot.consumer import Consumer
 from surefoot.consumer.contracts import Answer, ControlOutcome
 from surefoot.consumer.controls import Control
-from surefoot.consumer.dead_letter import printable
 from surefoot.consumer_runtime.handling import Handled
 from surefoot.consumer_runtime.metrics import CONTROLS
 from surefoot.consumer_runtime.parking import ParkedRow, Parking, headers_json, parked_row
@@ -18,6 +17,7 @@ from surefoot.consumer_runtime.reading import Bad, Delivery, Told, read
 from surefoot.consumer_runtime.unit import Unit
 from surefoot.database.connection import Row
 from surefoot.events import new_event
+from surefoot.events.text import printable
 from surefoot.log.port import StoredRecord
 from surefoot.outbox.entry import Entry, entry_of
 

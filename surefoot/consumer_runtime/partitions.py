@@ -9,13 +9,12 @@ from collections.abc import Callable, Mapping, Sequence
 
 import structlog
 
-from surefoot.consumer import HandlerMisuse
 from surefoot.consumer_runtime.failing import GivenUp
 from surefoot.consumer_runtime.metrics import FENCED, PARTITIONS
 from surefoot.consumer_runtime.positions import Positions
 from surefoot.consumer_runtime.unit import FenceLost, Position
 from surefoot.consumer_runtime.worker import Worker
-from surefoot.errors import LeaseLost, LogUnavailable
+from surefoot.errors import HandlerMisuse, LeaseLost, LogUnavailable
 from surefoot.failpoints import failpoint
 from surefoot.log.port import Subscription, TopicPartition
 

@@ -14,14 +14,13 @@ from typing import cast
 from sqlalchemy.exc import DBAPIError
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine, AsyncSession, create_async_engine
 
-from surefoot.consumer import HandlerMisuse
 from surefoot.consumer.failures import sqlstate_of
 from surefoot.consumer_runtime.barriers import Barriers
 from surefoot.consumer_runtime.statements import Statements
 from surefoot.database.connection import CONNECT_TIMEOUT_S, Connection, ConnectionLost, sqlalchemy_url
 from surefoot.database.disposal import Disposal
 from surefoot.database.guard import Guard, GuardedSession, lift_guard, set_guard, watch
-from surefoot.errors import SurefootError
+from surefoot.errors import HandlerMisuse, SurefootError
 from surefoot.failpoints import failpoint
 from surefoot.log.port import TopicPartition
 from surefoot.outbox.entry import Entry

@@ -12,7 +12,7 @@ from typing import Any, NoReturn
 from sqlalchemy import Connection, Engine, event
 from sqlalchemy.orm import Session, SessionTransaction
 
-from surefoot.consumer import HandlerMisuse
+from surefoot.errors import HandlerMisuse
 
 _KEY = "surefoot.guard"
 _ENDS_A_TRANSACTION = re.compile(

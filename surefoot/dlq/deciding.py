@@ -1,8 +1,8 @@
 """What is asked of whoever decides about dead letters: the role for it, and a reason."""
 
 from surefoot.audit.people import Person, Role
-from surefoot.consumer.dead_letter import printable
 from surefoot.dlq.errors import InvalidRequest, NotAllowed
+from surefoot.events.text import printable
 
 MAX_REASON = 2000
 

@@ -118,3 +118,11 @@ def parse_time(text: str) -> datetime | None:
         return time if time.tzinfo is UTC else time.astimezone(UTC)
     except (ValueError, OverflowError):
         return None
+
+
+def printable(text: str, limit: int) -> str:
+    """A text that Postgres, JSON and a terminal all take: no NUL, no half of a surrogate pair, not too long."""
+    text = text[:limit].encode("utf-8", errors="replace").decode()
+    if not has_forbidden(text.replace("\n", "").replace("\t", "")):
+        return text  # nearly always; letter by letter a long stack takes milliseconds
+    return "".join(letter if letter in "\n\t" or not has_forbidden(letter) else "�" for letter in text)

@@ -11,13 +11,13 @@ import structlog
 from starlette.requests import Request
 
 from surefoot.errors import ConfigurationError
+from surefoot.http.idempotency_key import KeyProblem, read_key
 from surefoot.idempotency import metrics
 from surefoot.idempotency.attempt import Attempt
 from surefoot.idempotency.errors import StoreAway
 from surefoot.idempotency.exchange import Exchange, Interrupted
 from surefoot.idempotency.fingerprint import fingerprint, key_hash
 from surefoot.idempotency.idempotent import Hands, Idempotent, LocalHands, OutsideHands
-from surefoot.idempotency.key import KeyProblem, read_key
 from surefoot.idempotency.layer import Layer
 from surefoot.idempotency.local_work import LocalWork
 from surefoot.idempotency.outside_work import OutsideWork

@@ -4,7 +4,7 @@ Pure: nothing in here reads or writes anything. `orchestrator` runs sagas; `sure
 broker or a database.
 """
 
-from surefoot.consumer.retry import Retry
+from surefoot.retry import Retry
 from surefoot.saga.definition import Definition
 from surefoot.saga.engine import begin, decide
 from surefoot.saga.instance import Instance, Status

@@ -5,9 +5,9 @@ from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Literal
 
-from surefoot.consumer.retry import Retry
 from surefoot.errors import SurefootError
 from surefoot.events import EventData
+from surefoot.retry import Retry
 
 Make = Callable[..., EventData]
 """(context, results of steps by their types): the command, or the event, to send."""

@@ -17,8 +17,8 @@ from typing import Any
 
 from pydantic import BaseModel
 
-from surefoot.consumer.retry import Retry
 from surefoot.events import EventData, event_type_of
+from surefoot.retry import Retry
 from surefoot.saga import checks
 from surefoot.saga.definition import Definition
 from surefoot.saga.instance import Status

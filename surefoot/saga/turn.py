@@ -6,8 +6,8 @@ from collections.abc import Callable, Iterator, Sequence
 from datetime import timedelta
 from typing import Any
 
-from surefoot.consumer.retry import Retry
 from surefoot.events.commands import Direction
+from surefoot.retry import Retry
 from surefoot.saga.decision import NoteKind, Tell
 from surefoot.saga.definition import Definition
 from surefoot.saga.instance import Instance, Status, StepRecord, Timer

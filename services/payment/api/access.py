@@ -15,8 +15,8 @@ from dataclasses import dataclass
 import orjson
 
 from services.payment.api.settings import ApiSettings
-from surefoot.cli.listening import refuse_others
 from surefoot.errors import ConfigurationError
+from surefoot.http.listening import refuse_others
 
 VARIABLE = "SUREFOOT_PAYMENT_API_KEYS"
 EXAMPLE = '{"sha256:<64 hex digits>": "acme"}'

@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from surefoot.cli import running
-from surefoot.cli.listening import listening, url_of
 from surefoot.cli.options import Database, LogFormatOption, required_database
 from surefoot.cli.processes import MetricsPort, check_version, serve_metrics
 from surefoot.database.schema import DEFAULT_SCHEMA
 from surefoot.errors import ConfigurationError
+from surefoot.http.listening import listening, url_of
 from surefoot.telemetry.logging import set_up_logging
 
 if TYPE_CHECKING:

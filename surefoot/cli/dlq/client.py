@@ -17,8 +17,8 @@ from uuid import uuid4
 import httpx
 from pydantic import BaseModel, ValidationError
 
-from surefoot.consumer.dead_letter import printable
 from surefoot.errors import ConfigurationError, SurefootError
+from surefoot.events.text import printable
 
 PREFIX = "/admin/dlq"
 TIMEOUT_S = 30.0

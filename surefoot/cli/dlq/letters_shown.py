@@ -6,8 +6,8 @@ from datetime import UTC, datetime
 from typing import Any
 
 from surefoot.cli.dlq.table_shown import Column, clean, console, print_table
-from surefoot.consumer.dead_letter import printable
 from surefoot.dlq.letters.views import EventLine, EventView, Group, History, Revealed, Waiting
+from surefoot.events.text import printable
 
 _MOST_SHOWN = 20_000
 _REASON = '--reason "…"'

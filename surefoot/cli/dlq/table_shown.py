@@ -11,7 +11,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from surefoot.consumer.dead_letter import printable
+from surefoot.events.text import printable
 
 # Soft-wrapped and without markup: ids can be copied whole, and a key with brackets in it is shown as it is.
 console = Console(highlight=False, soft_wrap=True, markup=False)

@@ -7,11 +7,11 @@ from typing import Annotated
 import typer
 
 from surefoot.cli import running
-from surefoot.cli.listening import Open, listening, refuse_others, url_of
-from surefoot.cli.options import Database, LogFormatOption, Schema, required_database
+from surefoot.cli.options import Database, LogFormatOption, Open, Schema, required_database
 from surefoot.cli.processes import check_version
 from surefoot.database.schema import DEFAULT_SCHEMA
 from surefoot.errors import ConfigurationError
+from surefoot.http.listening import listening, refuse_others, url_of
 from surefoot.telemetry.logging import set_up_logging
 
 READ_BY_ALL = (

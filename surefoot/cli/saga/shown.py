@@ -8,7 +8,7 @@ import typer
 
 from surefoot.cli.parked_shown import console, in_words
 from surefoot.cli.saga.sentences import in_line, shown, what_it_does, where_it_stands
-from surefoot.consumer.dead_letter import printable
+from surefoot.events.text import printable
 from surefoot.orchestrator.views import HistoryLine, ParkedLine, SagaLine, SagaView, StepLine
 from surefoot.saga.instance import ENDED
 from surefoot.saga.stimulus import Verb

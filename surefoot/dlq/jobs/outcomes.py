@@ -12,7 +12,6 @@ import structlog
 
 from surefoot.consumer.contracts import ControlOutcome
 from surefoot.consumer.controls import Action
-from surefoot.consumer.dead_letter import printable
 from surefoot.database.connection import Connection, Row
 from surefoot.dlq.jobs.outcome_statements import OutcomeStatements
 from surefoot.dlq.jobs.settling import Decided, resolution, settled
@@ -21,6 +20,7 @@ from surefoot.dlq.metrics import ANSWERS, UNASKED
 from surefoot.dlq.settings import DlqSettings
 from surefoot.dlq.topics import outcome_topics
 from surefoot.events import BadRecord, decode, event_type_of, to_event
+from surefoot.events.text import printable
 from surefoot.failpoints import failpoint
 from surefoot.log.port import EventLog, StoredRecord
 

@@ -13,7 +13,6 @@ from typing import NamedTuple
 
 import structlog
 
-from surefoot.consumer.dead_letter import printable
 from surefoot.database.connection import Connection, close_quietly, connect, explain, is_database_error
 from surefoot.dlq.jobs.controls import CannotBeTold, control_of
 from surefoot.dlq.jobs.turn import Batch, Rests, Turns
@@ -21,6 +20,7 @@ from surefoot.dlq.member import COMMAND_TIMEOUT, LOCK_TIMEOUT, LONGEST_PAUSE, SH
 from surefoot.dlq.metrics import CONTROLS, HEARTBEAT, OUTAGES
 from surefoot.dlq.settings import DlqSettings
 from surefoot.errors import LogUnavailable
+from surefoot.events.text import printable
 from surefoot.failpoints import failpoint
 from surefoot.log.port import EventLog, Publisher, Record, Refused, TopicPartition
 from surefoot.telemetry.outage import Outage

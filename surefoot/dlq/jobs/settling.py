@@ -19,7 +19,7 @@ from typing import Literal, assert_never, get_args
 
 from surefoot.consumer.contracts import Answer
 from surefoot.consumer.controls import Action
-from surefoot.consumer.dead_letter import printable
+from surefoot.events.text import printable
 
 Status = Literal["OPEN", "REPLAYING", "REPLAYED", "DISCARD_REQUESTED", "DISCARDED", "SUPERSEDED"]
 Settlement = Literal["OPEN", "REPLAYED", "DISCARDED", "SUPERSEDED"]

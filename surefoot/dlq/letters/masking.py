@@ -8,10 +8,10 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from surefoot.consumer.dead_letter import printable
 from surefoot.events import BadRecord, Catalogue, decode
 from surefoot.events.binding import CONTENT_TYPE, version_of
 from surefoot.events.masking import MASK, NotJson, all_masked, json_of, masked
+from surefoot.events.text import printable
 
 __all__ = ["MASK", "Payload", "PayloadForm", "masked", "masked_headers", "masked_payload", "plain_headers"]
 

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
-from surefoot.consumer.dead_letter import printable
+from surefoot.events.text import printable
 from surefoot.telemetry.alerts import Alert
 
 MOST_TOLD = 20

@@ -13,9 +13,9 @@ from typing import Self
 
 import structlog
 
-from surefoot.consumer.dead_letter import printable
 from surefoot.database.schema import DEFAULT_SCHEMA
 from surefoot.errors import ConfigurationError, DatabaseRefused
+from surefoot.events.text import printable
 from surefoot.failpoints import failpoint
 from surefoot.idempotency.errors import StoreAway
 from surefoot.idempotency.route import Route

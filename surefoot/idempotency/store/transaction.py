@@ -13,10 +13,10 @@ from typing import TypeVar, cast
 from sqlalchemy.exc import DBAPIError
 from sqlalchemy.ext.asyncio import AsyncSession
 
-from surefoot.consumer import HandlerMisuse
 from surefoot.consumer.failures import sqlstate_of
 from surefoot.database.connection import DRIVER_ERRORS, ConnectionLost, Row
 from surefoot.database.guard import Guard, GuardedSession, lift_guard, set_guard
+from surefoot.errors import HandlerMisuse
 from surefoot.events import Event, EventData
 from surefoot.idempotency.errors import FenceLost, StoreAway
 from surefoot.idempotency.store.connections import ANSWER_S, CLOSE_S, Connections, Held

@@ -12,7 +12,7 @@ import pytest
 
 from surefoot.client import Client, GaveUp, Patience, new_key
 from surefoot.errors import ConfigurationError
-from surefoot.idempotency.key import read_key
+from surefoot.http.idempotency_key import read_key
 from tests.support.scripted_server import Say, Silence, Vanish, scripted
 
 pytestmark = pytest.mark.slow

@@ -16,7 +16,7 @@ import httpx
 import orjson
 import pytest
 
-from surefoot.idempotency.key import LONGEST, SHORTEST, read_key
+from surefoot.http.idempotency_key import LONGEST, SHORTEST, read_key
 from surefoot.idempotency.problem_pages import PAGES
 from surefoot.idempotency.problems import REPLAYED, ProblemName
 from surefoot.idempotency.route import Route

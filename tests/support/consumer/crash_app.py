@@ -13,8 +13,8 @@ from sqlalchemy.orm import DeclarativeBase, Mapped, mapped_column
 
 from surefoot.consumer import Consumer, Transaction
 from surefoot.consumer.consumer import WhenDead
-from surefoot.consumer.retry import Retry
 from surefoot.events import Event
+from surefoot.retry import Retry
 from tests.support.event_types import ThingHappened, ThingTold, things
 from tests.support.topic_settings import set_topic
 

@@ -16,9 +16,9 @@ from services.payment.api.app import Parts
 from services.payment.api.serving import PaymentsService
 from services.payment.gateway import Barred, Charged, Declined
 from services.payment.http_gateway import HttpGateway
-from surefoot.cli.listening import url_of
 from surefoot.cli.running import run, serve
 from surefoot.events import Money
+from surefoot.http.listening import url_of
 from surefoot.idempotency import IdempotencySettings, Store
 from surefoot.telemetry.logging import set_up_logging
 from tests.support.services.payment_api_harness import ACCESS

@@ -10,8 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from surefoot.consumer import Permanent
-from surefoot.consumer.dead_letter import Dead, Diagnosis, bad_record, diagnose, fingerprint, letter, printable
+from surefoot.consumer.dead_letter import Dead, Diagnosis, bad_record, diagnose, fingerprint, letter
 from surefoot.events import decode
+from surefoot.events.text import printable
 from surefoot.log.port import Record, StoredRecord
 from surefoot.log.record_size import record_bytes
 from surefoot.outbox.entry import Entry

@@ -5,7 +5,7 @@ from functools import partial
 from hypothesis import given, settings
 from hypothesis import strategies as some
 
-from surefoot.idempotency.key import KeyProblem, read_key
+from surefoot.http.idempotency_key import KeyProblem, read_key
 from tests.support.corpus import check_each
 
 steady = settings(deadline=None, derandomize=True)

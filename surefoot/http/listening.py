@@ -5,15 +5,8 @@ A port is taken before anything else is begun; one that cannot be had is told in
 
 import ipaddress
 import socket
-from typing import Annotated
-
-import typer
 
 from surefoot.errors import ConfigurationError
-
-Open = Annotated[
-    bool, typer.Option("--open", help="Serve at an address that other machines reach, to anybody who reaches it.")
-]
 
 
 def refuse_others(host: str, because: str) -> None:

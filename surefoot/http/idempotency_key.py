@@ -4,16 +4,23 @@
 key.
 """
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
-
-from surefoot.idempotency.structured_field import MalformedField, parse_item
 
 HEADER = "Idempotency-Key"
 SHORTEST = 16
 LONGEST = 255
 
 _VISIBLE = bytes(range(0x21, 0x7F))
+# RFC 9651: a string, then parameters, which mean nothing here and are ignored, as the specification says.
+_STRING = r'"(?:[ !#-\[\]-~]|\\["\\])*+"'
+_BARE_ITEM = rf"""(?:
+    {_STRING} | %"(?:[ !\#$&-~]|%[0-9a-f]{{2}})*+" | \?[01] | @?-?[0-9]{{1,15}}(?![0-9.])
+    | -?[0-9]{{1,12}}\.[0-9]{{1,3}}(?![0-9]) | :(?:[A-Za-z0-9+/]{{4}})*(?:[A-Za-z0-9+/]{{2,3}})?={{0,2}}:
+    | [A-Za-z*][!\#$%&'*+\-.^_`|~0-9A-Za-z:/]*)"""
+_ITEM = re.compile(rf"({_STRING})(?:;\ *[a-z*][a-z0-9_\-.*]*(?:={_BARE_ITEM})?)*\ *", re.VERBOSE)
+_ESCAPED = re.compile(r"\\(.)")
 _EXAMPLE = f'{HEADER}: "8e03978e-40d5-43dd-bc93-6894a57f9324"'
 
 
@@ -42,15 +49,12 @@ def read_key(lines: Sequence[bytes], strict: bool) -> str | KeyProblem | None:
 
 
 def _quoted(line: bytes) -> str | KeyProblem:
-    try:
-        value = parse_item(line).value  # its parameters mean nothing here, and the specification says to ignore them
-    except MalformedField as problem:
+    found = _ITEM.fullmatch(line.decode("latin-1"))
+    if found is None:
         return KeyProblem(
-            f"{HEADER} begins with a double quote and is not a text in double quotes ({problem}): send it as in "
-            f"{_EXAMPLE}."
+            f"{HEADER} begins with a double quote and is not a text in double quotes: send it as in {_EXAMPLE}."
         )
-    assert isinstance(value, str), "what begins with a double quote is a text"
-    return _fitting(value.encode("ascii"))
+    return _fitting(_ESCAPED.sub(r"\1", found[1][1:-1]).encode("ascii"))
 
 
 def _fitting(key: bytes) -> str | KeyProblem:
