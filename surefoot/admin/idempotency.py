@@ -19,12 +19,11 @@ from pydantic import BaseModel
 from surefoot.admin.metrics import REPLAYED_ANSWERS
 from surefoot.admin.operation import JSON
 from surefoot.audit.people import Person
+from surefoot.database import locks
 from surefoot.database.connection import Connection, Pool
 from surefoot.errors import SurefootError
 from surefoot.failpoints import failpoint
 
-REQUEST_CLASS = 1937076847
-"""The class of the advisory lock under which one request of a key is worked on at a time."""
 WAIT_S = 2.0
 LOOK_EVERY_S = 0.02
 STATEMENT_TIMEOUT_S = 30
@@ -85,7 +84,7 @@ class Writing:
         """Tried, and not waited for: 200 that wait would empty the pool."""
         ours: bool = await connection.fetchval(
             "SELECT pg_try_advisory_xact_lock($1::int, hashtext($2::text))",
-            REQUEST_CLASS,
+            locks.ADMIN_REQUEST,
             f"{self.schema}/{key}/{self.person.name}",
         )
         return ours

@@ -1,9 +1,8 @@
 """The consumer's SQL. Every statement takes consumer, topic and partition as $1, $2, $3, unless it says otherwise."""
 
+from surefoot.database import locks
 from surefoot.database.schema import checked_schema
 
-TURN_CLASS = 1937076841
-"""The class of the advisory locks that let one batch of a consumer run at a time."""
 HERE = "consumer = $1::text AND topic = $2::text AND partition = $3::int"
 
 
@@ -24,7 +23,7 @@ class Statements:
             SELECT pg_current_xact_id()::text, ARRAY(
                 SELECT DISTINCT key FROM {parked} WHERE {HERE} AND holds AND key = ANY ($5::text[]))
             FROM (SELECT pg_advisory_xact_lock_shared(hashtextextended($4::text, 0)) OFFSET 0) AS locked"""
-        self.take_turn = f"SELECT pg_advisory_xact_lock({TURN_CLASS}, hashtext($1::text))"
+        self.take_turn = f"SELECT pg_advisory_xact_lock({locks.CONSUMER_TURN}, hashtext($1::text))"
         self.fence = f"""
             WITH closed AS (DELETE FROM {schema}.open_batches WHERE xid = pg_current_xact_id())
             UPDATE {partitions}

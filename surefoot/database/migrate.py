@@ -11,12 +11,11 @@ from sqlalchemy import Connection, text
 from sqlalchemy.exc import DBAPIError
 from sqlalchemy.ext.asyncio import create_async_engine
 
+from surefoot.database import locks
 from surefoot.database.connection import explain, sqlalchemy_url
 from surefoot.database.schema import DEFAULT_SCHEMA, DEFAULT_SHARDS, checked_schema
 from surefoot.database.version import newest_version
 from surefoot.errors import ConfigurationError
-
-_LOCK = 1937076839  # one migration at a time, whoever starts it
 
 
 async def migrate(url: str, *, schema: str = DEFAULT_SCHEMA, shards: int = DEFAULT_SHARDS) -> str:
@@ -44,7 +43,7 @@ def _config() -> Config:
 
 
 def _upgrade(connection: Connection, schema: str, shards: int) -> str:
-    connection.execute(text("SELECT pg_advisory_xact_lock(:lock)"), {"lock": _LOCK})
+    connection.execute(text("SELECT pg_advisory_xact_lock(:lock)"), {"lock": locks.MIGRATION})
     connection.execute(text(f"CREATE SCHEMA IF NOT EXISTS {schema}"))
     config = _config()
     config.attributes.update(connection=connection, schema=schema, shards=shards)

@@ -12,6 +12,7 @@ from itertools import count
 from sqlalchemy import Connection
 from sqlalchemy.exc import DBAPIError
 
+from surefoot.database import locks
 from surefoot.errors import ConfigurationError
 from surefoot.outbox.entry import Entry
 
@@ -19,7 +20,7 @@ from surefoot.outbox.entry import Entry
 _ONE = """
     INSERT INTO {schema}.outbox_events (event_id, shard, key_hash, topic, event_type, key, body, headers)
     SELECT ?::uuid, ?::int % s.shards, ?::int, ?::text, ?::text, ?::text, ?::bytea, ?::text::json
-    FROM (SELECT pg_advisory_xact_lock(1937076838, ?::int % 512) OFFSET 0) AS locked,
+    FROM (SELECT pg_advisory_xact_lock({lock}, ?::int % {buckets}) OFFSET 0) AS locked,
          (SELECT shards, CASE WHEN asleep_until > now() THEN pg_notify('surefoot_outbox', '') END AS woken
           FROM {schema}.outbox_settings OFFSET 0) AS s"""
 _MANY = """
@@ -54,11 +55,12 @@ def write(connection: Connection, schema: str, entries: Sequence[Entry]) -> None
 
 @lru_cache
 def _sql(template: str, schema: str, paramstyle: str) -> str:
+    sql = template.format(schema=schema, lock=locks.OUTBOX_KEY, buckets=locks.OUTBOX_BUCKETS)
     if paramstyle == "numeric_dollar":
         numbers = count(1)
-        return "".join(f"${next(numbers)}" if letter == "?" else letter for letter in template.format(schema=schema))
+        return "".join(f"${next(numbers)}" if letter == "?" else letter for letter in sql)
     if paramstyle in ("format", "pyformat"):
-        return template.format(schema=schema).replace("%", "%%").replace("?", "%s")
+        return sql.replace("%", "%%").replace("?", "%s")
     raise ConfigurationError(
         f"The outbox does not know how to use a driver with {paramstyle} parameters: use asyncpg or psycopg."
     )

@@ -17,6 +17,7 @@ from surefoot.audit.people import Person, Role
 from surefoot.audit.record import Act, Action, record
 from surefoot.consumer.controls import Action as JobKind
 from surefoot.consumer.controls import Replacement
+from surefoot.database import locks
 from surefoot.database.connection import Connection, Row
 from surefoot.dlq.deciding import reason_of, require
 from surefoot.dlq.errors import InvalidEdit, NoSuchJob, NoSuchLetter, NothingToDo, TooManyJobs, WrongState
@@ -31,8 +32,6 @@ from surefoot.dlq.settings import DlqSettings
 from surefoot.events import Catalogue
 from surefoot.failpoints import failpoint
 
-PERSON_CLASS = 1937076846
-"""The class of the advisory lock by which one person's requests for jobs are counted one after the other."""
 Verb = Literal["pause", "resume", "cancel", "abandon"]
 _POSSIBLE_IN: dict[Verb, tuple[JobStatus, ...]] = {
     "pause": ("RUNNING",),
@@ -125,7 +124,7 @@ class Jobs:
 
     async def _may_have_another(self, person: Person) -> None:
         # Counted in turn: two requests at once would both find room for one more.
-        await self._connection.execute(self._sql.turn, PERSON_CLASS, person.name)
+        await self._connection.execute(self._sql.turn, locks.JOBS_OF_PERSON, person.name)
         under_way = await self._connection.fetchval(self._sql.under_way_of, person.name)
         if under_way >= self._settings.jobs_per_person:
             raise TooManyJobs(

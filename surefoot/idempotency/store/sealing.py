@@ -9,6 +9,7 @@ from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from datetime import timedelta
 
+from surefoot.database import locks
 from surefoot.database.connection import Connection, Row
 from surefoot.idempotency.store.connections import Connections
 from surefoot.idempotency.store.seals import NOTHING_SEALED, Chain, Line, Seal, Verified, next_seal, whole_range
@@ -16,8 +17,6 @@ from surefoot.idempotency.store.statements import Statements
 
 LINES_IN_A_SEAL = 5_000
 SEALS_IN_A_LOOK = 50
-SEAL_LOCK = 1937076842
-"""One sealer at a time."""
 LONG_S = 120.0
 _TIME = """coalesce(to_char({0} AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"'), {0}::text)"""
 # A prepared transaction tells nobody when it began, so nothing is sealed before it is over. Nor does a session of
@@ -63,7 +62,7 @@ class Sealing:
         """Seal the oldest lines that are not sealed; how many that were. 0: there are none, or somebody else is at
         it."""
         async with self._connections.driver(LONG_S) as driver, _transaction(driver, "READ COMMITTED"):
-            if not await driver.fetchval(f"SELECT pg_try_advisory_xact_lock({SEAL_LOCK})"):
+            if not await driver.fetchval(f"SELECT pg_try_advisory_xact_lock({locks.HISTORY_SEAL})"):
                 return 0
             found = await driver.fetchrow(self._last)
             last = NOTHING_SEALED if found is None else _seal(found)

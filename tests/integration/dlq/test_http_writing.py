@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator
 import pytest
 
 from surefoot.admin import idempotency
-from surefoot.admin.idempotency import REQUEST_CLASS
+from surefoot.database.locks import ADMIN_REQUEST
 from surefoot.dlq.settings import DlqSettings
 from tests.support.dlq.http_harness import WHY, Ground, assert_problem, ground_at
 
@@ -138,7 +138,7 @@ async def test_while_the_first_is_worked_on_the_second_is_told_to_come_again(
     body = {"event_id": await ground.letters(1), "reason": WHY}
     async with ground.connection.transaction():
         await ground.connection.execute(
-            "SELECT pg_advisory_xact_lock($1::int, hashtext($2))", REQUEST_CLASS, "surefoot/click/otto"
+            "SELECT pg_advisory_xact_lock($1::int, hashtext($2))", ADMIN_REQUEST, "surefoot/click/otto"
         )
         answer = await ground.post("otto", "/replay", body, key="click")
     assert_problem(answer, 409, "is being worked on")

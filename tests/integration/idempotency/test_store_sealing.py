@@ -8,6 +8,7 @@ from datetime import timedelta
 import asyncpg
 import pytest
 
+from surefoot.database import locks
 from surefoot.idempotency.store import Store, sealing
 from surefoot.idempotency.values import Note
 from tests.support.idempotency.store_requests import SETTINGS, answered, asked, kept
@@ -182,7 +183,7 @@ async def test_one_seals_at_a_time(store: Store, connection: asyncpg.Connection)
     await answered(store, asked())
     await make_older(connection, timedelta(minutes=1))
     async with connection.transaction():
-        await connection.execute(f"SELECT pg_advisory_xact_lock({sealing.SEAL_LOCK})")
+        await connection.execute(f"SELECT pg_advisory_xact_lock({locks.HISTORY_SEAL})")
         assert await store.seal() == 0
     assert sorted(await asyncio.gather(*(store.seal() for _ in range(5)))) == [0, 0, 0, 0, 2]
     assert (await store.verify_history()).seals == 1
