@@ -1,4 +1,4 @@
-"""How often an event is tried, and how long it rests in between. Pure: chance comes in as a number."""
+"""How often something is tried, and how long it rests in between. Pure: chance comes in as a number from 0 to 1."""
 
 from dataclasses import dataclass
 from datetime import timedelta
@@ -23,10 +23,18 @@ class Retry:
             )
 
     def rest(self, failures: int, chance: float) -> timedelta | None:
-        """The rest after so many failures, between half and all of the doubled one; None when it was the last attempt.
-
-        `chance` is a number from 0 to 1: without it, events that failed together would all come back together."""
+        """The rest after so many failures, between half and all of the doubled one; None after the last attempt."""
         if failures >= self.attempts:
             return None
-        full: timedelta = min(self.longest, self.first * 2 ** min(failures - 1, 30))
-        return full / 2 + full / 2 * chance
+        return jittered(backoff(failures - 1, shortest=self.first, longest=self.longest), chance)
+
+
+def backoff(failures_before: int, *, shortest: timedelta, longest: timedelta) -> timedelta:
+    """Doubles each time, up to the longest. (2 ** 30 half-seconds is long enough; more would overflow.)"""
+    doubled: timedelta = shortest * 2 ** min(failures_before, 30)
+    return min(longest, doubled)
+
+
+def jittered(rest: timedelta, chance: float) -> timedelta:
+    """Between half and all of a rest: without chance, what failed together would come back together."""
+    return rest / 2 + rest / 2 * chance

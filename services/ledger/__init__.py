@@ -5,6 +5,7 @@ from services.ledger import Done, Ledger, Move, Refused, make
 
 from services.ledger.account import open_account
 from services.ledger.account_statement import statement_of
+from services.ledger.contention_retry import make_patiently
 from services.ledger.ledger import Ledger
 from services.ledger.move import Move
 from services.ledger.moves import make
@@ -19,7 +20,6 @@ from services.ledger.outcome import (
     Refused,
     UnknownAccount,
 )
-from services.ledger.patience import make_patiently
 
 __all__ = [
     "AccountFrozen",

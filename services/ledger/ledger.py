@@ -15,10 +15,10 @@ from sqlalchemy.ext.asyncio import AsyncEngine
 from services.ledger import statements
 from services.ledger.account import open_account
 from services.ledger.account_statement import MOST_LINES, Line, statement_of
+from services.ledger.contention_retry import CONTENTION_RETRY, ContentionRetry
 from services.ledger.move import ACCOUNT, Move, check_account, check_name
 from services.ledger.moves import execute, make
 from services.ledger.outcome import Outcome, UnknownAccount
-from services.ledger.patience import PATIENCE, Patience
 from services.ledger.statement import Statement
 from surefoot.events import Money
 
@@ -28,9 +28,9 @@ _LIMIT_LOCKS = text(f"SET LOCAL lock_timeout = {int(LOCK_TIMEOUT.total_seconds()
 
 
 class Ledger:
-    def __init__(self, engine: AsyncEngine, *, patience: Patience = PATIENCE) -> None:
+    def __init__(self, engine: AsyncEngine, *, retry: ContentionRetry = CONTENTION_RETRY) -> None:
         self._engine = engine
-        self._patience = patience
+        self._retry = retry
 
     async def debit(self, account_id: str, amount: Money, *, operation_id: str) -> Outcome:
         """Take from the account what it has, out of the books; INSUFFICIENT if it has less."""
@@ -50,7 +50,7 @@ class Ledger:
                 await tx.execute(_LIMIT_LOCKS)
                 return await make(tx, move)
 
-        return await self._patience.insist(once)
+        return await self._retry.insist(once)
 
     async def open(self, account_id: str, currency: str, *, cap: Money | None = None) -> None:
         """Open an account with nothing in it. Opening it again changes nothing."""

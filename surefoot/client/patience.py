@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 
 from surefoot.errors import ConfigurationError
-from surefoot.telemetry.backoff import backoff
+from surefoot.retry import backoff, jittered
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,9 +22,5 @@ class Patience:
             )
 
     def rest(self, n: int, chance: float) -> timedelta:
-        """Before the retry after n others: between half and all of min(base x 2^n, longest), by a chance from 0 to 1.
-
-        Half of it is chance, so that clients that failed together do not come back together.
-        """
-        whole = backoff(n, shortest=self.base, longest=self.longest)
-        return whole / 2 + whole / 2 * chance
+        """Before the retry after n others: between half and all of min(base x 2^n, longest), by chance."""
+        return jittered(backoff(n, shortest=self.base, longest=self.longest), chance)

@@ -23,8 +23,8 @@ from surefoot.idempotency.exhausting import say_exhausted
 from surefoot.idempotency.settings import IdempotencySettings
 from surefoot.idempotency.store import Store
 from surefoot.idempotency.values import Answered, Claim, StoredRequest, Unknown
+from surefoot.retry import backoff
 from surefoot.telemetry.alerts import Alert, Alerts
-from surefoot.telemetry.backoff import backoff
 from surefoot.telemetry.outage import Outage
 
 log = structlog.get_logger("surefoot.idempotency")

@@ -17,7 +17,7 @@ from surefoot.idempotency.exhausting import say_exhausted
 from surefoot.idempotency.storing import FIRST_ERROR, Forgotten, Rerun, Stored, fate_of, kept_headers
 from surefoot.idempotency.values import Answer, Answered, Found, InFlight, State, Unknown
 from surefoot.idempotency.waiting import Flight
-from surefoot.telemetry.backoff import backoff
+from surefoot.retry import backoff
 
 log = structlog.get_logger("surefoot.idempotency")
 BUSY_REST_S = 1.0

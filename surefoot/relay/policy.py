@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 
 from surefoot.log.port import Refusal
-from surefoot.telemetry.backoff import backoff
+from surefoot.retry import backoff
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,7 +11,7 @@ from typing import Protocol
 import structlog
 
 from surefoot.errors import words_of
-from surefoot.telemetry.backoff import backoff
+from surefoot.retry import backoff
 
 log = structlog.get_logger("surefoot.outage")
 

@@ -21,8 +21,8 @@ from services.ledger import (
     make,
     open_account,
 )
+from services.ledger.contention_retry import ContentionRetry
 from services.ledger.outcome import Reason
-from services.ledger.patience import Patience
 from surefoot.consumer import Retry
 from surefoot.events import Money
 from surefoot.events.money import CurrencyMismatch
@@ -176,7 +176,7 @@ async def failing(ledger: Ledger, connection: asyncpg.Connection, times: int, sq
     """Let the next changes of a balance fail so many times; the sleeper that its retries rest with."""
     await connection.execute(FAILING.format(times=times, sqlstate=sqlstate))
     sleeper = Sleeper()
-    ledger._patience = Patience(sleep=sleeper, chance=lambda: 0.0)
+    ledger._retry = ContentionRetry(sleep=sleeper, chance=lambda: 0.0)
     return sleeper
 
 
@@ -211,7 +211,7 @@ async def test_an_answer_is_not_tried_again_and_a_bug_is_raised(ledger: Ledger, 
 
 @pytest.mark.slow
 async def test_a_lock_that_is_not_to_be_had_is_throttling(ledger: Ledger, connection: asyncpg.Connection) -> None:
-    ledger._patience = Patience(Retry(attempts=1))
+    ledger._retry = ContentionRetry(Retry(attempts=1))
     async with connection.transaction():
         await connection.execute("SELECT FROM ledger.accounts WHERE account_id = 'wallet' FOR UPDATE")
         assert await ledger.debit("wallet", eur("1.00"), operation_id="a") == Refused("THROTTLED")

@@ -8,7 +8,7 @@ from sqlalchemy.exc import IntegrityError
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from services.ledger import Done, Ledger, Move, Outcome, Refused, make
-from services.ledger.patience import Patience
+from services.ledger.contention_retry import ContentionRetry
 from services.ledger.statements import CLAIM, ENOUGH, LOCK, ROOM
 from surefoot.consumer import Retry
 from tests.support.evidence import removed
@@ -21,7 +21,7 @@ SLOWLY = "pg_sleep(0.3) FROM ledger.accounts AS account JOIN sides"
 @pytest.fixture
 async def ledger(empty_database_url: str) -> AsyncIterator[Ledger]:
     """Two wallets of 100 EUR each, that hold 150 EUR at most. Nothing is tried again."""
-    async with ledger_on(empty_database_url, patience=Patience(Retry(attempts=1))) as ledger:
+    async with ledger_on(empty_database_url, retry=ContentionRetry(Retry(attempts=1))) as ledger:
         for name in ("a", "b"):
             await ledger.open(name, "EUR", cap=eur("150.00"))
             await ledger.credit(name, eur("100.00"), operation_id=f"first:{name}")

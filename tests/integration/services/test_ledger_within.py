@@ -9,7 +9,7 @@ from sqlalchemy import text
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from services.ledger import Contended, Done, Ledger, Move, Refused, make, make_patiently
-from services.ledger.patience import Patience
+from services.ledger.contention_retry import ContentionRetry
 from surefoot.consumer import Retry
 from tests.support.services.ledger_harness import eur, ledger_on, somebody_waits, violations
 
@@ -73,20 +73,20 @@ async def test_a_lock_that_is_not_to_be_had_is_tried_again_in_the_same_transacti
                 await other.commit()
 
         await mine.execute(QUICK)
-        patience = Patience(sleep=sleep, chance=lambda: 0.0)
-        assert await make_patiently(mine, Move("mine", "a", "b", eur("5.00")), patience) == Done(eur("94.00"))
+        retry = ContentionRetry(sleep=sleep, chance=lambda: 0.0)
+        assert await make_patiently(mine, Move("mine", "a", "b", eur("5.00")), retry) == Done(eur("94.00"))
         await mine.commit()
     assert rests == pytest.approx([0.05, 0.1])
     assert await ledger.balance("b") == eur("106.00")
 
 
 async def test_what_is_not_to_be_had_at_all_is_said_and_the_transaction_goes_on(ledger: Ledger) -> None:
-    patience = Patience(Retry(attempts=2, first=timedelta(milliseconds=1)))
+    retry = ContentionRetry(Retry(attempts=2, first=timedelta(milliseconds=1)))
     async with AsyncSession(ledger._engine) as other, AsyncSession(ledger._engine) as mine:
         await make(other, Move("other", "a", None, eur("1.00")))
         await mine.execute(QUICK)
-        assert await make_patiently(mine, Move("mine", "a", "b", eur("5.00")), patience) == Refused("THROTTLED")
-        assert await make_patiently(mine, Move("beside", "b", None, eur("5.00")), patience) == Done(eur("95.00"))
+        assert await make_patiently(mine, Move("mine", "a", "b", eur("5.00")), retry) == Refused("THROTTLED")
+        assert await make_patiently(mine, Move("beside", "b", None, eur("5.00")), retry) == Done(eur("95.00"))
         await mine.commit()
         await other.rollback()
     assert await ledger.transfer("a", "b", eur("5.00"), operation_id="mine") == Done(eur("95.00"))

@@ -12,7 +12,7 @@ from sqlalchemy.ext.asyncio import AsyncEngine, create_async_engine
 from services.checks.ledger import Violation, findings
 from services.checks.ledger_books import read_books
 from services.ledger import Ledger, Move, statements
-from services.ledger.patience import PATIENCE, Patience
+from services.ledger.contention_retry import CONTENTION_RETRY, ContentionRetry
 from services.ledger.statement import Statement
 from services.tables import create_tables
 from surefoot.database.connection import sqlalchemy_url
@@ -25,11 +25,13 @@ def eur(amount: str) -> Money:
 
 
 @asynccontextmanager
-async def ledger_on(url: str, *, connections: int = 16, patience: Patience = PATIENCE) -> AsyncIterator[Ledger]:
+async def ledger_on(
+    url: str, *, connections: int = 16, retry: ContentionRetry = CONTENTION_RETRY
+) -> AsyncIterator[Ledger]:
     """Its accounts are still to be opened. A deadlock is found at once, and not after a second."""
     await create_tables(url, "ledger")
     engine = engine_on(url, connections)
-    yield Ledger(engine, patience=patience)
+    yield Ledger(engine, retry=retry)
     await engine.dispose()
 
 

@@ -3,7 +3,7 @@
 from datetime import timedelta
 
 from surefoot.relay.policy import GiveUp, TryAgain, after_refusal, next_pause
-from surefoot.telemetry.backoff import backoff
+from surefoot.retry import backoff
 from tests.support.corpus import each_of
 
 SECOND = timedelta(seconds=1)

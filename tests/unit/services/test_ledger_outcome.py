@@ -5,8 +5,8 @@ from prometheus_client import REGISTRY
 from sqlalchemy.exc import TimeoutError as PoolTimeout
 
 from services.ledger import Contended, Done, Outcome, Refused
+from services.ledger.contention_retry import ContentionRetry
 from services.ledger.outcome import Reason, reason_of
-from services.ledger.patience import Patience
 from surefoot.events import Money
 from tests.support.corpus import each_of
 
@@ -69,8 +69,8 @@ class Attempts:
     async def sleep(self, seconds: float) -> None:
         self.rests.append(seconds)
 
-    def patience(self, chance: float) -> Patience:
-        return Patience(sleep=self.sleep, chance=lambda: chance)
+    def retry(self, chance: float) -> ContentionRetry:
+        return ContentionRetry(sleep=self.sleep, chance=lambda: chance)
 
 
 @pytest.mark.parametrize(
@@ -78,14 +78,14 @@ class Attempts:
 )
 async def test_it_rests_for_50_ms_doubled_each_time_and_a_jitter_on_top(chance: float, rests: list[float]) -> None:
     attempts = Attempts("40P01", "55P03", "40001")
-    assert await attempts.patience(chance).insist(attempts.once) == Done(Money(1, "EUR"))
+    assert await attempts.retry(chance).insist(attempts.once) == Done(Money(1, "EUR"))
     assert attempts.rests == pytest.approx(rests)
 
 
 async def test_after_three_more_tries_it_is_given_up_and_every_one_is_counted() -> None:
     before = counted("CONFLICT")
     attempts = Attempts(*["40P01"] * 5)
-    assert await attempts.patience(0).insist(attempts.once) == Refused("CONFLICT")
+    assert await attempts.retry(0).insist(attempts.once) == Refused("CONFLICT")
     assert (attempts.made, len(attempts.rests)) == (4, 3)
     assert counted("CONFLICT") - before == 4
 
@@ -97,7 +97,7 @@ async def test_an_answer_is_not_tried_again() -> None:
         attempts.made += 1
         return Refused("INSUFFICIENT")
 
-    assert await attempts.patience(0).insist(once) == Refused("INSUFFICIENT")
+    assert await attempts.retry(0).insist(once) == Refused("INSUFFICIENT")
     assert (attempts.made, attempts.rests) == (1, [])
 
 
@@ -107,14 +107,14 @@ async def test_what_was_counted_where_it_lost_is_not_counted_twice() -> None:
     async def once() -> Outcome:
         raise Contended("CONFLICT")
 
-    assert await Attempts().patience(0).insist(once) == Refused("CONFLICT")
+    assert await Attempts().retry(0).insist(once) == Refused("CONFLICT")
     assert counted("CONFLICT") == before
 
 
 async def test_a_bug_is_raised_at_once() -> None:
     attempts = Attempts("22012")
     with pytest.raises(DatabaseError):
-        await attempts.patience(0).insist(attempts.once)
+        await attempts.retry(0).insist(attempts.once)
     assert attempts.rests == []
 
 

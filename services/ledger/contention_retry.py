@@ -19,7 +19,7 @@ RETRY = Retry(attempts=4, first=timedelta(milliseconds=100), longest=timedelta(m
 
 
 @dataclass(frozen=True, slots=True)
-class Patience:
+class ContentionRetry:
     """`retry` bounds how often it is tried; the rests between are `sleep`'s, their jitter is `chance`'s."""
 
     retry: Retry = RETRY
@@ -40,10 +40,10 @@ class Patience:
             await self.sleep(rest.total_seconds())
 
 
-PATIENCE = Patience()
+CONTENTION_RETRY = ContentionRetry()
 
 
-async def make_patiently(tx: Executor, move: Move, patience: Patience = PATIENCE) -> Outcome:
+async def make_patiently(tx: Executor, move: Move, retry: ContentionRetry = CONTENTION_RETRY) -> Outcome:
     """`make` within the caller's transaction, in a savepoint, so that the transaction outlives a conflict.
 
     The rests are taken with the caller's transaction open. What it has locked itself stays locked: a deadlock over that
@@ -53,7 +53,7 @@ async def make_patiently(tx: Executor, move: Move, patience: Patience = PATIENCE
         async with tx.begin_nested():
             return await make(tx, move)
 
-    return await patience.insist(once)
+    return await retry.insist(once)
 
 
 async def _typed(once: Callable[[], Awaitable[Outcome]]) -> Outcome:
