@@ -9,8 +9,8 @@ from pydantic import ValidationError
 from surefoot.errors import SurefootError
 from surefoot.events import EventData, event_type_of
 from surefoot.saga import Definition, Instance, NotNow
-from surefoot.saga.parts import Step, Wait
-from surefoot.saga.skipping import result_for_skip
+from surefoot.saga.definition import Step, Wait
+from surefoot.saga.operating import result_for_skip
 
 
 @dataclass(frozen=True, slots=True)

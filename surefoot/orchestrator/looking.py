@@ -16,8 +16,7 @@ from surefoot.orchestrator.evidence import MOST_PARKED
 from surefoot.orchestrator.registry import Registry
 from surefoot.orchestrator.settings import OrchestratorSettings
 from surefoot.orchestrator.views import HistoryLine, ParkedLine, SagaLine, SagaView, StepCount, View
-from surefoot.saga.instance import ENDED, Instance, Status
-from surefoot.saga.standing import from_json
+from surefoot.saga.instance import ENDED, Instance, Status, from_json
 from surefoot.saga.stimulus import Arrived
 
 V = TypeVar("V", bound=View)

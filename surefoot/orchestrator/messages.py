@@ -13,7 +13,7 @@ from surefoot.events.commands import Command
 from surefoot.saga import Definition, Instance
 from surefoot.saga.binding import call, parse_result
 from surefoot.saga.decision import Send, Tell
-from surefoot.saga.parts import Branch, Make, Step, Wait
+from surefoot.saga.definition import Branch, Make, Step, Wait
 
 
 class Results(Mapping[str, EventData | None]):

@@ -3,8 +3,8 @@
 from typing import get_args
 
 from surefoot.saga import Definition, Instance, NotNow, decide
-from surefoot.saga.parts import Branch
-from surefoot.saga.skipping import result_for_skip
+from surefoot.saga.definition import Branch
+from surefoot.saga.operating import result_for_skip
 from surefoot.saga.stimulus import Operated, Verb
 
 VERBS: tuple[Verb, ...] = get_args(Verb)

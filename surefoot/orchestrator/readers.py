@@ -7,7 +7,7 @@ from surefoot.events import EventData, Topic, event_type_of
 from surefoot.events.commands import Direction
 from surefoot.log.partitioner import key_hash, partition_of
 from surefoot.log.port import TopicPartition
-from surefoot.saga.parts import Make, Step
+from surefoot.saga.definition import Make, Step
 
 Reader = tuple[str, TopicPartition]
 """A consumer's name, and the partition."""

@@ -8,7 +8,7 @@ from surefoot.errors import ConfigurationError
 from surefoot.events import EventData, event_type_of
 from surefoot.events.commands import Direction
 from surefoot.saga import Definition, Saga
-from surefoot.saga.parts import Step, Wait
+from surefoot.saga.definition import Step, Wait
 from surefoot.saga.stimulus import Answer
 
 EventName = tuple[str, int]

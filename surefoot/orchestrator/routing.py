@@ -10,7 +10,7 @@ from surefoot.events.commands import Direction
 from surefoot.orchestrator.registry import Awaits, Registry, answer_of
 from surefoot.saga import Definition
 from surefoot.saga.binding import stored_result
-from surefoot.saga.parts import Step
+from surefoot.saga.definition import Step
 from surefoot.saga.stimulus import Arrived, Replied
 
 

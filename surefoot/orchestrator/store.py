@@ -9,7 +9,7 @@ from surefoot.errors import SurefootError
 from surefoot.orchestrator.registry import Registry
 from surefoot.orchestrator.statements import Statements
 from surefoot.orchestrator.work import Loaded, Work
-from surefoot.saga.standing import from_json, to_json
+from surefoot.saga.instance import from_json, to_json
 
 
 class ChangedMeanwhile(SurefootError):

@@ -25,7 +25,7 @@ from surefoot.orchestrator.store import Store
 from surefoot.orchestrator.work import Work
 from surefoot.outbox import Outbox
 from surefoot.outbox.entry import entry_of
-from surefoot.saga.parts import Step
+from surefoot.saga.definition import Step
 from surefoot.saga.stimulus import Broken, Fired
 from surefoot.telemetry.outage import Outage
 

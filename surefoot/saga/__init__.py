@@ -5,11 +5,10 @@ broker or a database.
 """
 
 from surefoot.retry import Retry
-from surefoot.saga.definition import Definition
+from surefoot.saga.definition import Definition, DefinitionError
 from surefoot.saga.engine import begin, decide
 from surefoot.saga.instance import Instance, Status
 from surefoot.saga.operating import NotNow
-from surefoot.saga.parts import DefinitionError
 from surefoot.saga.saga import Saga
 
 __all__ = ["Definition", "DefinitionError", "Instance", "NotNow", "Retry", "Saga", "Status", "begin", "decide"]

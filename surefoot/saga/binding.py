@@ -16,7 +16,7 @@ from typing import Any
 from pydantic import BaseModel
 
 from surefoot.events import EventData, event_type_of
-from surefoot.saga.parts import DefinitionError, Node, Step, Wait
+from surefoot.saga.definition import DefinitionError, Node, Step, Wait
 
 
 @dataclass(frozen=True, slots=True)

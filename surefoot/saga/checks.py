@@ -10,8 +10,7 @@ from typing import Any, get_args
 
 from surefoot.events import EventData, event_type_of
 from surefoot.saga.binding import context_of, giver_of, needs_of
-from surefoot.saga.definition import Definition, walk
-from surefoot.saga.parts import Branch, DefinitionError, Node, Step, Wait, WhenDead, WhenLate
+from surefoot.saga.definition import Branch, Definition, DefinitionError, Node, Step, Wait, WhenDead, WhenLate, walk
 
 
 def alone(saga: str, node: Step | Wait) -> None:

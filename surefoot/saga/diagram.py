@@ -10,8 +10,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 
 from surefoot.events import event_type_of
-from surefoot.saga.definition import Definition
-from surefoot.saga.parts import Branch, Node, Reply, Step, Wait
+from surefoot.saga.definition import Branch, Definition, Node, Reply, Step, Wait
 
 START, COMPLETED, UNDONE, STUCK = "START", "COMPLETED", "UNDONE", "STUCK"
 """Names of steps are in lower case, so these are free."""

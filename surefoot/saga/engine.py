@@ -7,10 +7,9 @@ is passed through. So the verifier explores the very code that runs.
 from typing import Protocol, assert_never
 
 from surefoot.saga.decision import Decision
-from surefoot.saga.definition import Definition
+from surefoot.saga.definition import Definition, Step, Wait
 from surefoot.saga.instance import ENDED, Instance, StepRecord
 from surefoot.saga.operating import operate
-from surefoot.saga.parts import Step, Wait
 from surefoot.saga.stimulus import Arrived, Broken, Fired, Operated, Replied, Stimulus
 from surefoot.saga.turn import Chooser, Turn
 

@@ -1,14 +1,17 @@
 """What a person may do to a saga: pause, resume, retry, skip, compensate. Pure; what cannot be done now is refused
-with a sentence.
+with a sentence. The result that a person gives for a skipped step must be one that the step could have given, and must
+not be missing where other steps rely on it; the engine itself never looks at results.
 """
 
-from collections.abc import Callable
-from typing import TypeGuard, assert_never
+from collections.abc import Callable, Iterator
+from typing import Any, TypeGuard, assert_never
 
 from surefoot.errors import SurefootError
+from surefoot.events import EventData
 from surefoot.events.commands import Direction
+from surefoot.saga.binding import giver_of, needs_of, stored_result
+from surefoot.saga.definition import Branch, Definition, Step, Wait
 from surefoot.saga.instance import ENDED, StepRecord
-from surefoot.saga.parts import Step
 from surefoot.saga.stimulus import Arrived, Operated, Replied, Stimulus
 from surefoot.saga.turn import Turn
 
@@ -134,3 +137,37 @@ def is_refusal(stimulus: Replied | Arrived, record: StepRecord) -> TypeGuard[Rep
 
 def signed(asked: Operated) -> str:
     return f"{asked.by}: {asked.why}"
+
+
+def result_for_skip(definition: Definition, name: str, result: EventData | None) -> Any:
+    """The result as it is stored. Raises NotNow, with what to give, if it would not do."""
+    node = definition.parts[name]
+    assert isinstance(node, Step | Wait)
+    possible = " or ".join(one.__name__ for one in node.done_on)
+    if result is None:
+        if any(_relies_on(definition, function, node) for function in functions_of(definition)):
+            raise NotNow(f"Others need the result of {name}: give the {possible} that it is to be taken as done with.")
+        return None
+    if not isinstance(result, node.done_on):
+        raise NotNow(f"{name} is done on {possible}, not on {type(result).__name__}: give such a result.")
+    return stored_result(result)
+
+
+def _relies_on(definition: Definition, function: Callable[..., Any], node: Step | Wait) -> bool:
+    everything = tuple(definition.parts.values())
+    return any(not need.optional and giver_of(need, everything) == node for need in needs_of(function))
+
+
+def functions_of(definition: Definition) -> Iterator[Callable[..., Any]]:
+    """All that are given results."""
+    for node in definition.parts.values():
+        if isinstance(node, Branch):
+            yield node.by
+        elif isinstance(node, Wait):
+            if node.tell is not None:
+                yield node.tell
+        else:
+            yield node.do
+            if node.undo is not None:
+                yield node.undo
+    yield from definition.tells.values()

@@ -20,9 +20,20 @@ from pydantic import BaseModel
 from surefoot.events import EventData, event_type_of
 from surefoot.retry import Retry
 from surefoot.saga import checks
-from surefoot.saga.definition import Definition
+from surefoot.saga.definition import (
+    Branch,
+    Choose,
+    Definition,
+    DefinitionError,
+    Make,
+    Node,
+    Reply,
+    Step,
+    Wait,
+    WhenDead,
+    WhenLate,
+)
 from surefoot.saga.instance import Status
-from surefoot.saga.parts import Branch, Choose, DefinitionError, Make, Node, Reply, Step, Wait, WhenDead, WhenLate
 
 _NAME = re.compile(r"[a-z][a-z0-9_]{0,63}")
 Replies = Reply | Sequence[Reply]

@@ -5,8 +5,8 @@ never come to it in production is a misuse of the kit, and said so.
 from surefoot.events import EventData
 from surefoot.events.commands import Direction
 from surefoot.saga.binding import stored_result
+from surefoot.saga.definition import Reply, Step, Wait
 from surefoot.saga.instance import StepRecord
-from surefoot.saga.parts import Reply, Step, Wait
 from surefoot.saga.stimulus import Answer, Arrived, Fired, Replied
 from surefoot.testing.consumer_records import KitMisuse
 from surefoot.testing.saga_run import Run, entity_of

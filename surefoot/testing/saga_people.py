@@ -3,7 +3,7 @@
 from typing import Any
 
 from surefoot.events import EventData
-from surefoot.saga.skipping import result_for_skip
+from surefoot.saga.operating import result_for_skip
 from surefoot.saga.stimulus import Operated, Verb
 from surefoot.testing.saga_run import Run
 

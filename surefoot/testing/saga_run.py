@@ -13,8 +13,8 @@ from surefoot.events.commands import Direction
 from surefoot.saga import Definition, Instance, begin, decide
 from surefoot.saga.binding import call, name_of, parse_result
 from surefoot.saga.decision import Decision, Note, Send, Tell
-from surefoot.saga.parts import Branch, Make, Step, Wait
-from surefoot.saga.standing import from_json, to_json
+from surefoot.saga.definition import Branch, Make, Step, Wait
+from surefoot.saga.instance import from_json, to_json
 from surefoot.saga.stimulus import Stimulus
 from surefoot.testing.consumer_records import KitMisuse
 

@@ -10,11 +10,10 @@ from functools import partial
 from typing import Generic, TypeVar
 
 from surefoot.saga.decision import Decision
-from surefoot.saga.definition import Definition
+from surefoot.saga.definition import Branch, Definition
 from surefoot.saga.engine import Decide
 from surefoot.saga.instance import Instance
 from surefoot.saga.operating import NotNow
-from surefoot.saga.parts import Branch
 from surefoot.saga.stimulus import Arrived, Fired, Operated, Replied, Stimulus, Verb
 from surefoot.saga.turn import Chooser
 from surefoot.saga.verify import judging

@@ -24,8 +24,7 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Literal, NamedTuple
 
-from surefoot.saga.definition import Definition
-from surefoot.saga.parts import Branch, Node, Step
+from surefoot.saga.definition import Branch, Definition, Node, Step
 from surefoot.saga.stimulus import Fired, Replied
 
 Memory = Literal["nothing", "done", "refused"]

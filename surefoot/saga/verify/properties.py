@@ -7,9 +7,8 @@ standing come the status, the paths chosen at branches, and which wait is under 
 from collections.abc import Iterator, Mapping, Sequence
 
 from surefoot.saga.decision import Send
-from surefoot.saga.definition import Definition
+from surefoot.saga.definition import Branch, Definition, Node, Step, Wait
 from surefoot.saga.instance import Instance
-from surefoot.saga.parts import Branch, Node, Step, Wait
 from surefoot.saga.verify.model import Service
 from surefoot.saga.verify.verdict import Trouble
 

@@ -11,7 +11,7 @@ from surefoot.orchestrator.operators import operate
 from surefoot.orchestrator.registry import Registry
 from surefoot.orchestrator.store import Store
 from surefoot.saga import Saga
-from surefoot.saga.parts import Make
+from surefoot.saga.definition import Make
 from surefoot.saga.stimulus import Operated
 from tests.integration.orchestrator.test_deciding import Desk, connection
 from tests.support.saga.orchestrators import Stage, on_stage

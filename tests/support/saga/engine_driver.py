@@ -5,7 +5,7 @@ from typing import Any
 from surefoot.events.commands import Direction
 from surefoot.saga import Definition, Instance, begin, decide
 from surefoot.saga.decision import Decision
-from surefoot.saga.parts import Branch
+from surefoot.saga.definition import Branch
 from surefoot.saga.stimulus import Arrived, Fired, Operated, Replied, Stimulus, Verb
 
 

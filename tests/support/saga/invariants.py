@@ -4,9 +4,8 @@ import json
 
 from surefoot.saga import Instance, decide
 from surefoot.saga.decision import Decision
-from surefoot.saga.instance import ENDED
-from surefoot.saga.parts import Step
-from surefoot.saga.standing import from_json, to_json
+from surefoot.saga.definition import Step
+from surefoot.saga.instance import ENDED, from_json, to_json
 from surefoot.saga.stimulus import Operated
 from tests.support.saga.random_world import Turned, World
 

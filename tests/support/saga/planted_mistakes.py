@@ -6,10 +6,9 @@ from typing import Any
 
 from surefoot.saga import engine
 from surefoot.saga.decision import Decision, NoteKind
-from surefoot.saga.definition import Definition
+from surefoot.saga.definition import Definition, Step
 from surefoot.saga.engine import Decide
 from surefoot.saga.instance import ENDED, Instance, StepRecord, Timer
-from surefoot.saga.parts import Step
 from surefoot.saga.stimulus import Arrived, Fired, Operated, Replied, Stimulus
 from surefoot.saga.turn import Chooser, Turn
 

@@ -3,7 +3,7 @@
 from datetime import timedelta
 
 from surefoot.saga import Definition, Saga
-from surefoot.saga.parts import WhenDead
+from surefoot.saga.definition import WhenDead
 from surefoot.saga.saga import Path
 from tests.support.saga.order_sagas import send
 from tests.support.shop_types import Collected, OrderWanted, ParcelSent, PaymentDeclined, StockReleased

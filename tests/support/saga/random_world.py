@@ -10,8 +10,8 @@ from typing import get_args
 
 from surefoot.saga import Definition, Instance, NotNow, begin, decide
 from surefoot.saga.decision import Decision, Send
+from surefoot.saga.definition import Branch
 from surefoot.saga.instance import ENDED
-from surefoot.saga.parts import Branch
 from surefoot.saga.stimulus import Arrived, Fired, Operated, Replied, Stimulus, Verb
 
 ENOUGH = 500

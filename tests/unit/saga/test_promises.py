@@ -9,8 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as some
 
 from surefoot.saga.instance import StepRecord
-from surefoot.saga.sheet import Sheet
-from surefoot.saga.turn import Turn
+from surefoot.saga.turn import Sheet, Turn
 from tests.support.saga.generated_definitions import Writer
 from tests.support.saga.invariants import judge
 from tests.support.saga.random_world import World

@@ -5,7 +5,7 @@ from datetime import timedelta
 import pytest
 
 from surefoot.saga import NotNow, Saga
-from surefoot.saga.skipping import result_for_skip
+from surefoot.saga.operating import result_for_skip
 from tests.support.saga.order_sagas import order_saga, pickup_saga, send
 from tests.support.shop_types import Collected, OrderWanted, ParcelSent, PaymentCaptured, StockReserved
 

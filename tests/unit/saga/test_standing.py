@@ -7,8 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as some
 
 from surefoot.saga import Instance
-from surefoot.saga.instance import StepRecord, Timer
-from surefoot.saga.standing import from_json, to_json
+from surefoot.saga.instance import StepRecord, Timer, from_json, to_json
 from surefoot.saga.stimulus import Arrived, Replied
 
 names = some.text("abc_é", min_size=1, max_size=5)

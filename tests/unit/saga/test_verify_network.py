@@ -9,7 +9,7 @@ import pytest
 
 from surefoot.saga import Definition, Instance, engine
 from surefoot.saga.decision import Decision, Send
-from surefoot.saga.parts import Branch
+from surefoot.saga.definition import Branch
 from surefoot.saga.stimulus import Fired, Replied
 from surefoot.saga.verify.explore import Search
 from surefoot.saga.verify.model import Limits, cut
