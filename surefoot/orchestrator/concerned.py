@@ -12,8 +12,7 @@ from dataclasses import dataclass
 import orjson
 
 from surefoot.events import BadRecord, Envelope, decode, event_type_of, to_event
-from surefoot.orchestrator.registry import Awaits, Registry
-from surefoot.orchestrator.routing import entity_of
+from surefoot.orchestrator.registry import Awaits, Registry, entity_of
 
 Headers = Sequence[tuple[str, bytes | None]]
 AtWait = tuple[str, str]

@@ -11,15 +11,23 @@ from uuid import UUID
 import structlog
 from uuid_utils import uuid7
 
-from surefoot.consumer import Permanent, Transaction
+from surefoot.consumer import Consumer, Permanent, Retry, Transaction
 from surefoot.database.connection import Connection
 from surefoot.events import Event, EventData
 from surefoot.failpoints import failpoint
-from surefoot.orchestrator import routing
 from surefoot.orchestrator.metrics import DECISIONS, ENDED, IGNORED, STARTED
-from surefoot.orchestrator.registry import Registry
-from surefoot.orchestrator.routing import Found, Sent
-from surefoot.orchestrator.store import Store
+from surefoot.orchestrator.registry import (
+    Found,
+    Registry,
+    Sent,
+    UnknownVersion,
+    begins,
+    entity_of,
+    questions,
+    read_reply,
+    stimuli,
+)
+from surefoot.orchestrator.store import ChangedMeanwhile, Store
 from surefoot.orchestrator.work import Loaded, Work
 from surefoot.saga import Definition
 from surefoot.saga.stimulus import Replied
@@ -46,10 +54,10 @@ class Deciding:
 
     async def decide(self, connection: Connection, events: Sequence[Event[Any]], publish: Publish) -> Work:
         found = await self._look_up(connection, events)
-        concerned = [saga_id for event in events for saga_id, _ in routing.stimuli(self._registry, event, found)]
+        concerned = [saga_id for event in events for saga_id, _ in stimuli(self._registry, event, found)]
         work = Work(await self._store.lock(connection, [one for one in concerned if is_uuid(one)]))
         for event in events:
-            meant = routing.stimuli(self._registry, event, found)  # before it begins one: that has heard of it
+            meant = stimuli(self._registry, event, found)  # before it begins one: that has heard of it
             self._begin(work, event, found)
             for saga_id, stimulus in meant:
                 saga = work.sagas.get(saga_id)
@@ -57,7 +65,7 @@ class Deciding:
                     IGNORED.labels("no_saga").inc()
                     continue
                 if isinstance(stimulus, Replied):
-                    reply = routing.read_reply(saga.definition, stimulus, event)
+                    reply = read_reply(saga.definition, stimulus, event)
                     if reply is None:
                         IGNORED.labels("no_answer").inc()
                         continue
@@ -68,14 +76,14 @@ class Deciding:
         return work
 
     def _begin(self, work: Work, event: Event[Any], found: Found) -> None:
-        for definition in routing.begins(self._registry, event):
+        for definition in begins(self._registry, event):
             saga = new_saga(definition, event)
             work.begin(saga, event)
             # What it waits for may come in the same batch.
             found.waiting.setdefault((definition.name, definition.version, saga.entity_id), []).append(saga.saga_id)
 
     async def _look_up(self, connection: Connection, events: Sequence[Event[Any]]) -> Found:
-        asked = routing.questions(self._registry, events)
+        asked = questions(self._registry, events)
         commands: dict[str, Sent] = {}
         waiting: dict[tuple[str, int, str], list[str]] = {}
         if asked.commands:
@@ -103,7 +111,7 @@ async def carry_out(store: Store, connection: Connection, work: Work, publish: P
 
 def new_saga(definition: Definition, event: Event[Any]) -> Loaded:
     context = definition.begin(event.data)
-    entity = routing.entity_of(definition.entity, event)
+    entity = entity_of(definition.entity, event)
     if entity is None:
         raise Permanent(f"The {event.type} event has no {definition.entity}, so nobody knows what its saga is about.")
     return Loaded(
@@ -134,3 +142,18 @@ def is_uuid(text: str) -> bool:
     except ValueError:
         return False
     return True
+
+
+NAME = "orchestrator"
+
+
+def consumer_of(registry: Registry, deciding: Deciding, *, name: str = NAME, retry: Retry | None = None) -> Consumer:
+    """What is dead holds its key: a saga must not hear of a later event of an entity before an earlier one. Sagas of a
+    version that is not here wait for an orchestrator that knows it: nothing of theirs gets dead for it."""
+    consumer = Consumer(name, retry=retry, transient=[ChangedMeanwhile], dependencies=[UnknownVersion])
+
+    @consumer.on_batch(*registry.event_classes)
+    async def decide(events: Sequence[Event[Any]], tx: Transaction) -> None:
+        await deciding.take(events, tx)
+
+    return consumer

@@ -11,8 +11,7 @@ from surefoot.database.connection import Connection, is_database_error
 from surefoot.errors import ConfigurationError, SurefootError
 from surefoot.events.commands import Direction
 from surefoot.orchestrator.deciding import carry_out
-from surefoot.orchestrator.given import Given, result_of
-from surefoot.orchestrator.possible import refusal
+from surefoot.orchestrator.possible import Given, refusal, result_of
 from surefoot.orchestrator.store import Store
 from surefoot.orchestrator.work import Loaded, Work
 from surefoot.outbox import Outbox

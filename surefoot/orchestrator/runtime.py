@@ -16,15 +16,13 @@ from surefoot.consumer_runtime.settings import ConsumerSettings
 from surefoot.database.connection import DRIVER_ERRORS, close_quietly, connect, explain
 from surefoot.errors import ConfigurationError
 from surefoot.log.port import EventLog
-from surefoot.orchestrator.consumer import consumer_of
-from surefoot.orchestrator.deciding import Deciding
+from surefoot.orchestrator.deciding import Deciding, consumer_of
 from surefoot.orchestrator.evidence import Witness
 from surefoot.orchestrator.housekeeping import Housekeeping
 from surefoot.orchestrator.metrics import OUTAGES
 from surefoot.orchestrator.registry import Registry
 from surefoot.orchestrator.settings import OrchestratorSettings
-from surefoot.orchestrator.statements import SESSION_SETTINGS
-from surefoot.orchestrator.store import Store
+from surefoot.orchestrator.store import SESSION_SETTINGS, Store
 from surefoot.orchestrator.timers import Timers
 from surefoot.saga import Saga
 from surefoot.telemetry.outage import Outage

@@ -12,10 +12,14 @@ from collections.abc import Mapping
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
-from typing import Literal
+from functools import lru_cache
+from typing import Literal, get_type_hints
 
+from surefoot.events import EventData, Topic, event_type_of
 from surefoot.events.commands import Direction
+from surefoot.log.partitioner import key_hash, partition_of
 from surefoot.log.port import TopicPartition
+from surefoot.saga.definition import Make, Step
 
 Offsets = Mapping[TopicPartition, int]
 Why = Literal["unpublished", "unread", "replies_lag", "relay_lags", "parked"]
@@ -154,3 +158,23 @@ def lagging(
     if any(evidence.read.get(where, 0) < end for where, end in replies.items()):
         return suspicion, "replies_lag"
     return suspicion, None
+
+
+Reader = tuple[str, TopicPartition]
+"""A consumer's name, and the partition."""
+
+
+def reader_of(step: Step, direction: Direction, saga_id: str) -> Reader | None:
+    """None if the function does not say what it sends."""
+    make = step.do if direction == "do" else step.undo
+    topic = None if make is None else topic_of(make)
+    if topic is None:
+        return None
+    where = TopicPartition(topic.name, partition_of(key_hash(saga_id.encode()), topic.partitions))
+    return step.handled_by or topic.name.split(".", 1)[0], where
+
+
+@lru_cache(maxsize=4096)
+def topic_of(make: Make) -> Topic | None:
+    sent = get_type_hints(make).get("return")
+    return event_type_of(sent).topic if isinstance(sent, type) and issubclass(sent, EventData) else None

@@ -16,12 +16,20 @@ from surefoot.failpoints import failpoint
 from surefoot.orchestrator.deciding import carry_out
 from surefoot.orchestrator.evidence import Witness
 from surefoot.orchestrator.metrics import TIMERS_FIRED, TIMERS_POSTPONED
-from surefoot.orchestrator.readers import reader_of
 from surefoot.orchestrator.registry import Registry
 from surefoot.orchestrator.settings import OrchestratorSettings
-from surefoot.orchestrator.silence import LAST_LOOK, Counts, Due, Evidence, Listen, NotBefore, Suspicion, judge
-from surefoot.orchestrator.statements import SESSION_SETTINGS
-from surefoot.orchestrator.store import Store
+from surefoot.orchestrator.silence import (
+    LAST_LOOK,
+    Counts,
+    Due,
+    Evidence,
+    Listen,
+    NotBefore,
+    Suspicion,
+    judge,
+    reader_of,
+)
+from surefoot.orchestrator.store import SESSION_SETTINGS, Store
 from surefoot.orchestrator.work import Work
 from surefoot.outbox import Outbox
 from surefoot.outbox.entry import entry_of

@@ -16,8 +16,8 @@ from surefoot.errors import ConfigurationError
 
 if TYPE_CHECKING:
     from surefoot.database.connection import Connection
-    from surefoot.orchestrator.given import Given
     from surefoot.orchestrator.operators import Outcome
+    from surefoot.orchestrator.possible import Given
     from surefoot.saga.stimulus import Verb
 
 EXIT_NOT_NOW = 1
@@ -124,7 +124,7 @@ def skip(
     For what somebody did by hand. Nothing is sent to the service: that it is really so is your word, kept in the
     history with your reason.
     """
-    from surefoot.orchestrator.given import Given
+    from surefoot.orchestrator.possible import Given
 
     if not step:
         raise ConfigurationError(

@@ -9,8 +9,8 @@ from schemas.order import PlacementRequested
 from schemas.payment import CapturePayment, PaymentCaptured, PaymentVoided
 from schemas.warehouse import ReleaseStock, ReserveStock, StockReleased, StockReserved
 from surefoot.errors import ConfigurationError
-from surefoot.orchestrator.given import Given
 from surefoot.orchestrator.operators import Outcome, operate
+from surefoot.orchestrator.possible import Given
 from surefoot.saga import NotNow, Saga
 from surefoot.saga.stimulus import Operated
 from tests.support.saga.stored_sagas import PRICE, Ground, captured, ground_at, pending, placement, reserved

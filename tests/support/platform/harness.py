@@ -12,7 +12,7 @@ from services.demo.board import Counts, look
 from services.platform import Platform
 from surefoot.database.connection import Connection, Row
 from surefoot.log.port import EventLog, TopicPartition
-from surefoot.orchestrator.consumer import NAME as ORCHESTRATOR
+from surefoot.orchestrator.deciding import NAME as ORCHESTRATOR
 from surefoot.orchestrator.registry import Registry
 from tests.support.checkers.saga import (
     Line,

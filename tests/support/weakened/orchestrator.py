@@ -18,8 +18,7 @@ from surefoot.database.connection import Connection, connect
 from surefoot.events import Event, EventData
 from surefoot.orchestrator import deciding, silence, timers
 from surefoot.orchestrator.silence import Due, Evidence, Suspicion, Why
-from surefoot.orchestrator.statements import Statements
-from surefoot.orchestrator.store import Store
+from surefoot.orchestrator.store import Statements, Store
 from surefoot.orchestrator.work import Work
 from surefoot.outbox import Outbox
 from surefoot.saga import engine

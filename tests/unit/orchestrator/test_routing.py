@@ -10,9 +10,8 @@ from surefoot.events import EventData, new_event
 from surefoot.events.commands import Command
 from surefoot.log.partitioner import key_hash, partition_of
 from surefoot.log.port import TopicPartition
-from surefoot.orchestrator.readers import reader_of
-from surefoot.orchestrator.registry import Registry
-from surefoot.orchestrator.routing import Found, Sent, begins, entity_of, questions, read_reply, stimuli
+from surefoot.orchestrator.registry import Found, Registry, Sent, begins, entity_of, questions, read_reply, stimuli
+from surefoot.orchestrator.silence import reader_of
 from surefoot.saga import Saga
 from surefoot.saga.stimulus import Arrived, Replied
 from tests.support.corpus import each_of
