@@ -11,7 +11,7 @@ from bench.consume_tables import HOT_ROWS, STOCK, Base
 from bench.ground import PARTITIONS, Ground
 from surefoot.database.connection import sqlalchemy_url
 from surefoot.errors import SurefootError
-from surefoot.events.topics import Topic
+from surefoot.events.event_type import Topic
 from surefoot.log.kafka.log import KafkaLog
 from surefoot.log.kafka.settings import KafkaSettings
 from surefoot.log.port import Acknowledged, TopicSpec

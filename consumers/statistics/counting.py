@@ -10,7 +10,7 @@ from typing import Literal, NamedTuple
 
 from consumers.statistics import KEPT
 from surefoot.events import decode
-from surefoot.events.topics import DEAD_LETTER_SUFFIX
+from surefoot.events.event_type import DEAD_LETTER_SUFFIX
 
 View = Literal["events", "dead-letters", "dead-letter-reasons", "sagas"]
 """A question people ask, and the end of the path that answers it."""

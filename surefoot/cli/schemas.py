@@ -15,7 +15,7 @@ from surefoot.cli.options import Catalogues
 from surefoot.errors import ConfigurationError
 
 if TYPE_CHECKING:
-    from surefoot.events.compatibility import Change
+    from surefoot.events.json_schema import Change
 
 app = typer.Typer(
     no_args_is_help=True, help="Export the contracts as JSON Schemas, and check them for breaking changes."
@@ -90,7 +90,7 @@ def _read(directory: Path) -> dict[str, dict[str, Any]]:
 
 
 def _breaking(old: dict[str, dict[str, Any]], new: dict[str, dict[str, Any]]) -> "list[Change]":
-    from surefoot.events.compatibility import compare_sets
+    from surefoot.events.json_schema import compare_sets
 
     return [change for change in compare_sets(old, new) if change.breaking]
 

@@ -9,18 +9,59 @@
         total: Money
 
 A mistake here would otherwise show up as an event in the wrong place, so each one is a ConfigurationError at import.
+
+A key decides which events keep their order, so it must be there in every event and have one text form: text, a whole
+number or a UUID. An optional field is refused, because all events without it would share one key.
 """
 
 import re
 from collections.abc import Callable, Iterator
 from datetime import timedelta
+from operator import attrgetter
 from typing import Any
+from uuid import UUID
 
 from surefoot.errors import ConfigurationError
-from surefoot.events.event_type import EventData, EventType, T, declaration_of, declare
-from surefoot.events.key_field import key_from_field
+from surefoot.events.event_type import (
+    MIB,
+    EventData,
+    EventType,
+    T,
+    Topic,
+    check_declared,
+    collide,
+    declaration_of,
+    declare,
+)
 from surefoot.events.text import is_uri_reference
-from surefoot.events.topics import MIB, Topic, check_declared, collide
+
+
+def key_from_field(cls: type[EventData], field: str, name: str) -> Callable[[Any], str]:
+    declared = cls.model_fields.get(field)
+    if declared is None:
+        there = ", ".join(cls.model_fields) or "none"
+        raise ConfigurationError(
+            f"The key of {name} is to be the field {field}, which {cls.__qualname__} has not (its fields: {there})."
+        )
+    get = attrgetter(field)
+    match _bare(declared.annotation):
+        case t if t is str:
+            return get
+        case t if t in (int, UUID):
+            return lambda data: str(get(data))
+        case _:
+            raise ConfigurationError(
+                f"The key of {name} is to be the field {field}, which is no str, int or UUID: other types have no "
+                "single text form, or may be absent. Name another field, or give a function of the data."
+            )
+
+
+def _bare(annotation: Any) -> Any:
+    """The type under a NewType or a type alias."""
+    while (inner := getattr(annotation, "__supertype__", None) or getattr(annotation, "__value__", None)) is not None:
+        annotation = inner
+    return annotation
+
 
 _TYPE_NAME = re.compile(r"[a-z0-9_]+(\.[a-z0-9_]+)+")
 

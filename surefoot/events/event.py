@@ -3,19 +3,101 @@
 `new_event` fills in what a publisher need not think about: an id that sorts by time, the key by the type's declaration,
 the flow it belongs to. `encode_data` gives the bytes of its data, checked as a reader will see them; `binding.encode`
 gives the rest.
+
+A model says that it is valid, but a list in it may have been changed since, or it was made with `model_construct`. So
+`encode_data` reads the JSON back through the model: what is refused there is an error in the publisher's own
+transaction, what slips through is a dead letter in front of every consumer. The sentences name a field and never show
+its value, because more people read logs and dead letters than may read the data.
 """
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from typing import Generic, TypeVar
+from typing import Generic, TypeVar, get_args
 
+from pydantic import ValidationError
+from pydantic_core import PydanticSerializationError
+from pydantic_core.core_schema import ErrorType
 from uuid_utils import uuid7
 
-from surefoot.errors import InvalidEvent
-from surefoot.events.encoding import encode_model
+from surefoot.errors import InvalidEvent, SurefootError
 from surefoot.events.event_type import EventData, T, event_type_of
-from surefoot.events.text import has_forbidden
+from surefoot.events.text import has_forbidden, has_non_finite, has_nul
+
+MAX_FIELD_CHARACTERS = 200
+
+# Pydantic's own messages say what was expected. These few may quote what was found, or are somebody else's words.
+_MAY_QUOTE = {"value_error", "assertion_error", "union_tag_invalid", "get_attribute_error", "mapping_type"}
+_SAFE = frozenset(get_args(ErrorType)) - _MAY_QUOTE
+
+
+def first_problem(error: ValidationError) -> str:
+    """The first problem, as `field: what was expected`."""
+    first = error.errors(include_url=False, include_input=False)[0]
+    field = ".".join(str(part) for part in first["loc"])[:MAX_FIELD_CHARACTERS] or "the data as a whole"
+    cause = first.get("ctx", {}).get("error")
+    if isinstance(cause, SurefootError):  # our own, Money's for one, which are written to this rule
+        return f"{field}: {cause}"
+    if first["type"] in _SAFE:
+        return f"{field}: {first['msg']}."
+    return f"{field}: refused by a check of its own."
+
+
+def is_broken_json(error: ValidationError) -> bool:
+    """Whether the text could not be read as JSON at all."""
+    return error.errors(include_url=False, include_input=False)[0]["type"] == "json_invalid"
+
+
+_UNEXPECTED_FIELD = re.compile(r"field_name='([^']*)'")
+
+
+def encode_model(data: EventData, name: str) -> bytes:
+    """The JSON of these data; raises InvalidEvent, or FloatMoney, if a reader could not take it."""
+    model = type(data)
+    try:
+        raw = model.__pydantic_serializer__.to_json(data, by_alias=True, warnings="error")
+    except PydanticSerializationError as error:
+        raise InvalidEvent(f"The data of {name} do not fit its declaration. {_diagnose(data, error)}") from None
+    try:
+        model.__pydantic_validator__.validate_json(raw)
+    except ValidationError as error:
+        raise InvalidEvent(
+            f"The data of {name} do not fit its declaration. {first_problem(error)} They were changed after they were "
+            "made, or made with model_construct: make them anew with the right values."
+        ) from None
+    if has_nul(raw):
+        raise InvalidEvent(
+            f"The data of {name} have a NUL character in {_field_with_nul(data)}, which Postgres cannot store as "
+            "JSON and which would abort your transaction: remove it before publishing."
+        )
+    if has_non_finite(raw):
+        raise InvalidEvent(f"The data of {name} have a NaN or an infinity, which JSON cannot express: use null.")
+    return raw
+
+
+def _diagnose(data: EventData, error: PydanticSerializationError) -> str:
+    """Name the field that could not be written, by validating what is there; then by what pydantic says."""
+    try:
+        type(data).__pydantic_validator__.validate_python(dict(data.__dict__), strict=True, by_name=True)
+    except ValidationError as problem:
+        return first_problem(problem)
+    named = _UNEXPECTED_FIELD.search(str(error))
+    field = named[1] if named else next((name for name in data.__dict__ if _written(data, name) is None), "a field")
+    return f"{field}: the value cannot be written as what was declared."
+
+
+def _field_with_nul(data: EventData) -> str:
+    return next((name for name in data.__dict__ if has_nul(_written(data, name) or b"")), "a text")
+
+
+def _written(data: EventData, field: str) -> bytes | None:
+    """One field by itself as JSON, or None if it cannot be written."""
+    try:
+        return type(data).__pydantic_serializer__.to_json(data, include={field}, warnings=False)
+    except PydanticSerializationError:
+        return None
+
 
 T_co = TypeVar("T_co", bound=EventData, covariant=True)
 

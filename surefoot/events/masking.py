@@ -2,6 +2,14 @@
 
 What is shown must be known to be harmless. So a type that nobody declared, a member that its declaration has not, and a
 value of another kind than was declared are masked as well: dead letters are often just such events.
+
+`Personal` is the mark of data about a person, put on a field where an event is declared:
+
+    class OrderPlaced(EventData):
+        order_id: str
+        buyer: Annotated[str, Personal]
+
+In the exported JSON Schema it is `"x-personal": true`, so that programs that keep events elsewhere know too.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -9,11 +17,29 @@ from functools import lru_cache
 from typing import Any
 
 import orjson
+from pydantic import GetJsonSchemaHandler
+from pydantic.json_schema import JsonSchemaValue
+from pydantic_core import CoreSchema
 
 from surefoot.events.catalogue import Catalogue
 from surefoot.events.event_type import EventData, EventType, declaration_of
-from surefoot.events.json_text import is_nested_deeper
-from surefoot.events.personal import MARK, is_personal
+from surefoot.events.text import is_nested_deeper
+
+MARK = "x-personal"
+
+
+class Personal:
+    """The mark itself: `Annotated[str, Personal]`. On a model or a list it stands for all that is in it."""
+
+    @classmethod
+    def __get_pydantic_json_schema__(cls, core_schema: CoreSchema, handler: GetJsonSchemaHandler) -> JsonSchemaValue:
+        # Beside a reference, never in what it refers to: the same model may be nobody's secret elsewhere.
+        return {**handler(core_schema), MARK: True}
+
+
+def is_personal(schema: Any) -> bool:
+    return isinstance(schema, dict) and schema.get(MARK) is True
+
 
 MASK = "•••"
 MIN_TEXT = 3

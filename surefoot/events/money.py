@@ -3,11 +3,17 @@
 On the wire it is `{"minor_units": 1999, "currency": "EUR"}`: an integer survives every JSON parser there is, as long as
 it stays below 2**53, which is checked here. In Python it is a `Decimal` with exactly the currency's decimals. A float
 is refused by its type, before its value is looked at: 19.99 is already wrong when it arrives.
+
+Currencies are those of ISO 4217, list one, as of January 2026 (the Bulgarian lev has become the euro, the Caribbean
+guilder has replaced the Antillean one), without the codes that have no minor unit: precious metals, bond units,
+testing. A wrong number of decimals is off by a factor of ten or a hundred, so a currency that is not listed is refused
+rather than guessed to have two.
 """
 
 from collections.abc import Mapping
 from dataclasses import dataclass
 from decimal import Context, Decimal, Inexact, InvalidOperation
+from types import MappingProxyType
 from typing import Any, NoReturn, Self
 
 from pydantic import GetCoreSchemaHandler, GetJsonSchemaHandler
@@ -15,7 +21,36 @@ from pydantic.json_schema import JsonSchemaValue
 from pydantic_core import CoreSchema, core_schema
 
 from surefoot.errors import FloatMoney, InvalidEvent, SurefootError
-from surefoot.events.currencies import MINOR_UNIT_DIGITS
+
+_NO_DECIMALS = "BIF CLP DJF GNF ISK JPY KMF KRW PYG RWF UGX UYI VND VUV XAF XOF XPF"
+
+_TWO_DECIMALS = """
+    AED AFN ALL AMD AOA ARS AUD AWG AZN
+    BAM BBD BDT BMD BND BOB BOV BRL BSD BTN BWP BYN BZD
+    CAD CDF CHE CHF CHW CNY COP COU CRC CUP CVE CZK
+    DKK DOP DZD EGP ERN ETB EUR FJD FKP
+    GBP GEL GHS GIP GMD GTQ GYD HKD HNL HTG HUF
+    IDR ILS INR IRR JMD KES KGS KHR KPW KYD KZT
+    LAK LBP LKR LRD LSL MAD MDL MGA MKD MMK MNT MOP MRU MUR MVR MWK MXN MXV MYR MZN
+    NAD NGN NIO NOK NPR NZD PAB PEN PGK PHP PKR PLN QAR RON RSD RUB
+    SAR SBD SCR SDG SEK SGD SHP SLE SOS SRD SSP STN SVC SYP SZL
+    THB TJS TMT TOP TRY TTD TWD TZS UAH USD USN UYU UZS
+    VED VES WST XAD XCD XCG YER ZAR ZMW ZWG
+"""
+
+_THREE_DECIMALS = "BHD IQD JOD KWD LYD OMR TND"
+
+_FOUR_DECIMALS = "CLF UYW"
+
+MINOR_UNIT_DIGITS: Mapping[str, int] = MappingProxyType(
+    {
+        code: digits
+        for digits, codes in ((0, _NO_DECIMALS), (2, _TWO_DECIMALS), (3, _THREE_DECIMALS), (4, _FOUR_DECIMALS))
+        for code in codes.split()
+    }
+)
+"""Currency code → decimals: JPY 0, EUR 2, KWD 3."""
+
 
 MAX_MINOR_UNITS = 2**53 - 1
 

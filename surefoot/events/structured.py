@@ -11,8 +11,7 @@ import re
 from typing import NamedTuple
 
 from surefoot.events.envelope import CORE_ATTRIBUTES, BadRecord
-from surefoot.events.json_text import is_nested_deeper
-from surefoot.events.text import is_json
+from surefoot.events.text import is_json, is_nested_deeper
 
 _SPACE = re.compile(r"[ \t\n\r]*")
 _MAX_INTEGER = 2**31 - 1

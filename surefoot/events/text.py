@@ -1,6 +1,9 @@
 """The texts of a CloudEvent: what its strings, names, URIs and timestamps may look like.
 
 The same rules hold for what we write and for what we read, so that we never write what we would refuse.
+
+What can be said of a JSON text without reading it is here, too: whether it has a NaN or a NUL, and how deep it is
+nested. Parsers differ in these; the answers here are the same everywhere and take one pass.
 """
 
 import re
@@ -8,6 +11,7 @@ from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from functools import lru_cache, wraps
 from ipaddress import AddressValueError, IPv6Address
+from itertools import accumulate
 from typing import TypeVar
 
 Answer = TypeVar("Answer")
@@ -126,3 +130,33 @@ def printable(text: str, limit: int) -> str:
     if not has_forbidden(text.replace("\n", "").replace("\t", "")):
         return text  # nearly always; letter by letter a long stack takes milliseconds
     return "".join(letter if letter in "\n\t" or not has_forbidden(letter) else "�" for letter in text)
+
+
+# A text that never ends goes to the end: trying again from each of its escaped quotes would take time squared.
+_TEXT = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+(?:"|\\?\Z)', re.DOTALL)
+_NUL_ESCAPE = b"\\u0000"
+_LIVE_NUL_ESCAPE = re.compile(rb"(?<!\\)(?:\\\\)*\\u0000")
+_BRACKETS = b"[{]}"
+_STEPS = bytes.maketrans(_BRACKETS, b"\x01\x01\xff\xff")  # one down, and one up: -1 as a signed byte
+_ALL_BUT_BRACKETS = bytes(set(range(256)) - set(_BRACKETS))
+
+
+def has_nul(raw: bytes) -> bool:
+    """Whether a text in this JSON has a NUL. A backslash that is itself escaped, followed by u0000, is none."""
+    return _NUL_ESCAPE in raw and _LIVE_NUL_ESCAPE.search(raw) is not None
+
+
+def has_non_finite(raw: bytes) -> bool:
+    """Whether there is a bare NaN or Infinity, which pydantic writes and reads and nobody else does."""
+    if b"NaN" not in raw and b"Infinity" not in raw:
+        return False
+    bare = _TEXT.sub(b'""', raw)
+    return b"NaN" in bare or b"Infinity" in bare
+
+
+def is_nested_deeper(raw: bytes, levels: int) -> bool:
+    """Whether lists and objects lie within each other more than so many levels deep."""
+    if raw.count(b"[") + raw.count(b"{") <= levels:
+        return False
+    steps = _TEXT.sub(b"", raw).translate(_STEPS, _ALL_BUT_BRACKETS)
+    return max(accumulate(memoryview(steps).cast("b")), default=0) > levels

@@ -12,9 +12,8 @@ from json import JSONDecoder, JSONEncoder
 from math import inf, nan
 from typing import Any, NoReturn
 
-from surefoot.events.currencies import MINOR_UNIT_DIGITS
-from surefoot.events.json_text import is_nested_deeper
-from surefoot.events.money import MAX_MINOR_UNITS
+from surefoot.events.money import MAX_MINOR_UNITS, MINOR_UNIT_DIGITS
+from surefoot.events.text import is_nested_deeper
 
 DEEPEST = 64
 """Levels of nesting. What is deeper has no canonical text: how deep a parser gets would depend on who calls it."""

@@ -12,7 +12,7 @@ from typing import Any
 from pydantic import PydanticSchemaGenerationError, PydanticUserError, TypeAdapter, ValidationError
 from pydantic_core import PydanticSerializationError, from_json, to_json
 
-from surefoot.events.json_text import has_non_finite
+from surefoot.events.text import has_non_finite
 from surefoot.idempotency.errors import PhaseMisuse
 
 _UNANNOTATED = object()

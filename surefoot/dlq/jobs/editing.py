@@ -15,9 +15,8 @@ from surefoot.dlq.errors import InvalidEdit
 from surefoot.errors import SurefootError
 from surefoot.events import BadRecord, Catalogue, Envelope, decode, to_event
 from surefoot.events.binding import CONTENT_TYPE, version_of
-from surefoot.events.json_text import has_nul, is_nested_deeper
 from surefoot.events.structured import MAX_DATA_LEVELS
-from surefoot.events.text import format_time, is_json
+from surefoot.events.text import format_time, has_nul, is_json, is_nested_deeper
 
 _PREFIX = "ce_"
 

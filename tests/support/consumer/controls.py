@@ -11,7 +11,7 @@ from uuid_utils import uuid7
 from surefoot.consumer import Consumer, Permanent, Transaction
 from surefoot.consumer.consumer import WhenDead
 from surefoot.events import Event, EventData, encode
-from surefoot.events.encoding import encode_model
+from surefoot.events.event import encode_model
 from surefoot.log.partitioner import key_hash, partition_of
 from surefoot.log.port import EventLog, Record, TopicPartition
 from tests.support.consumer.effects import have_effect

@@ -10,7 +10,7 @@ from surefoot.consumer.controls import Replacement
 from surefoot.dlq.errors import InvalidEdit
 from surefoot.dlq.jobs.editing import DeadRecord, edited
 from surefoot.events import decode, encode, new_event
-from surefoot.events.encoding import encode_model
+from surefoot.events.event import encode_model
 from tests.support.corpus import each_of
 from tests.support.event_types import ThingHappened, catalogue
 

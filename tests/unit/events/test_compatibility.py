@@ -4,7 +4,7 @@ import copy
 from collections.abc import Callable
 from typing import Any
 
-from surefoot.events.compatibility import Change, compare, compare_sets
+from surefoot.events.json_schema import Change, compare, compare_sets
 from tests.support.corpus import each_of
 
 Document = dict[str, Any]

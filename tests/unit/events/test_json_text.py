@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from surefoot.events.json_text import has_non_finite, is_nested_deeper
+from surefoot.events.text import has_non_finite, is_nested_deeper
 from tests.support.corpus import each_of
 
 values = st.recursive(

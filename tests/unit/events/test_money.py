@@ -12,8 +12,7 @@ from pydantic import BaseModel, ValidationError
 
 from surefoot.errors import FloatMoney, InvalidEvent
 from surefoot.events import Money
-from surefoot.events.currencies import MINOR_UNIT_DIGITS
-from surefoot.events.money import MAX_MINOR_UNITS, CurrencyMismatch, InvalidMoney
+from surefoot.events.money import MAX_MINOR_UNITS, MINOR_UNIT_DIGITS, CurrencyMismatch, InvalidMoney
 from tests.support.corpus import each_of
 
 minor_units = st.integers(-MAX_MINOR_UNITS, MAX_MINOR_UNITS)

@@ -9,8 +9,7 @@ from pydantic import BaseModel, Field, field_serializer
 from surefoot.cli.record_line import line_of
 from surefoot.consumer.dead_letter import diagnose
 from surefoot.events import Catalogue, EventData, Money, Personal
-from surefoot.events.compatibility import compare
-from surefoot.events.json_schema import export
+from surefoot.events.json_schema import compare, export
 from surefoot.events.masking import NotJson, masked, personal_texts, without
 from surefoot.log.port import StoredRecord
 from tests.support.corpus import each_of
