@@ -67,7 +67,7 @@ def check(
 
 
 async def _problems(log: "EventLog", wanted: "Sequence[TopicSpec]") -> list[str]:
-    from surefoot.log.topic_check import compare
+    from surefoot.log.topics import compare
 
     found = await log.describe([spec.name for spec in wanted])
     return [problem for spec in wanted for problem in compare(spec, found.get(spec.name))]

@@ -34,7 +34,7 @@ from surefoot.consumer_runtime.watchdog import Watchdog
 from surefoot.consumer_runtime.worker import Worker
 from surefoot.errors import ConfigurationError, LeaseLost, LogUnavailable
 from surefoot.log.port import EventLog, StoredRecord, TopicPartition
-from surefoot.log.postgres.records import RecordsGone
+from surefoot.log.postgres.line import RecordsGone
 from surefoot.telemetry.alerts import Alerts
 from surefoot.telemetry.outage import Outage
 

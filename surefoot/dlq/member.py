@@ -18,7 +18,7 @@ from surefoot.dlq.settings import DlqSettings
 from surefoot.errors import ConfigurationError, LeaseLost, LogUnavailable
 from surefoot.failpoints import failpoint
 from surefoot.log.port import EventLog, StoredRecord, Subscription, TopicPartition
-from surefoot.log.postgres.records import RecordsGone
+from surefoot.log.postgres.line import RecordsGone
 from surefoot.telemetry.outage import Outage
 
 log = structlog.get_logger("surefoot.dlq")

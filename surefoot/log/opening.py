@@ -1,10 +1,20 @@
 """Which event log to use: Kafka if its settings are given, else the one in the database."""
 
+from datetime import timedelta
+
+from pydantic_settings import BaseSettings, SettingsConfigDict
+
 from surefoot.database.schema import DEFAULT_SCHEMA
 from surefoot.errors import ConfigurationError
 from surefoot.log.kafka.settings import KafkaSettings
-from surefoot.log.log_settings import LogSettings
 from surefoot.log.port import EventLog
+
+
+class LogSettings(BaseSettings):
+    model_config = SettingsConfigDict(env_prefix="SUREFOOT_LOG_", frozen=True, extra="ignore", env_ignore_empty=True)
+
+    lease: timedelta = timedelta(seconds=10)
+    """A member of a group that is silent for this long loses its partitions. (On Kafka: `session_timeout`.)"""
 
 
 def open_log(

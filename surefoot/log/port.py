@@ -171,3 +171,18 @@ class EventLog(Protocol):
         """Remove records past their topic's retention; how many. A log that does so by itself answers 0."""
 
     async def close(self) -> None: ...
+
+
+def record_bytes(record: Record) -> int:
+    key, value, headers = record
+    size = len(key or b"") + len(value or b"")
+    for name, content in headers:
+        size += (len(name) if name.isascii() else len(name.encode())) + len(content or b"")
+    return size
+
+
+def too_large(size: int, limit: int, topic: str) -> str:
+    return (
+        f"The record is {size:,} bytes (key, value and headers); the topic {topic} takes at most {limit:,}. "
+        "Make the event smaller, or raise the topic's max_record_bytes."
+    )

@@ -33,7 +33,7 @@ from surefoot.idempotency.route import Route
 from surefoot.idempotency.store import Begun
 from surefoot.idempotency.values import Answer, Asked
 from surefoot.log.kafka.settings import KafkaSettings
-from surefoot.log.log_settings import LogSettings
+from surefoot.log.opening import LogSettings
 from surefoot.log.postgres.log import PostgresLog
 from surefoot.orchestrator.settings import OrchestratorSettings
 from surefoot.relay.settings import RelaySettings

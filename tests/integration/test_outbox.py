@@ -27,7 +27,7 @@ from surefoot import outbox
 from surefoot.database.connection import sqlalchemy_url
 from surefoot.errors import ConfigurationError, EventTooLarge, FloatMoney, InvalidEvent, UndeclaredEvent
 from surefoot.events import Money, new_event
-from surefoot.log.record_size import record_bytes
+from surefoot.log.port import record_bytes
 from surefoot.outbox.entry import entry_of
 from surefoot.relay.plan import PendingRow, record_of
 from tests.support.event_types import NeverDeclared, ThingHappened, ThingPaid

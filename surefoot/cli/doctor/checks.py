@@ -6,7 +6,7 @@ from datetime import timedelta
 from typing import Literal
 
 from surefoot.log.port import TopicSpec
-from surefoot.log.topic_check import compare
+from surefoot.log.topics import compare
 
 OLDEST_POSTGRES = 15
 CLOCK_TOLERANCE = timedelta(seconds=2)

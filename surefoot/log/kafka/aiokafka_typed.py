@@ -1,30 +1,94 @@
 """aiokafka, typed. The one module that imports it: everything else uses the protocols and factories below.
-(Beside it only `aiokafka_headers`, a mend of its reader, which is put in place here.)
 
 It also keeps, in one place, what we know about aiokafka's inside (0.14, pinned): how to let a producer go without
 waiting for batches that may never be acknowledged, and when a batch's bytes are on the wire.
+
+And it mends one thing: records whose header names are not UTF-8. Brokers take any bytes as a name, aiokafka stops at
+the first such record for ever, so one careless producer could wedge a partition for all its readers. Here the bad
+bytes of such a name are written out (`\\xff`): the record is delivered, its key and values untouched, and its reader
+decides. Only a batch that aiokafka's fast reader fails on is read again slowly.
 """
 
 import asyncio
 import contextlib
 import ssl
 import time
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import timedelta
+from itertools import islice
 from typing import Any, Protocol, cast
 
 import aiokafka
 from aiokafka import errors as kafka_errors
 from aiokafka.admin import AIOKafkaAdminClient, NewTopic
 from aiokafka.admin.config_resource import ConfigResource, ConfigResourceType
+from aiokafka.consumer import fetcher
 from aiokafka.coordinator.assignors.sticky.sticky_assignor import StickyPartitionAssignor
 from aiokafka.producer.message_accumulator import BatchBuilder
 from aiokafka.protocol.metadata import MetadataRequest
 from aiokafka.protocol.offset import OffsetRequest
+from aiokafka.record.default_records import _DefaultRecordBatchPy
+from aiokafka.record.memory_records import _MemoryRecordsPy
 
-from surefoot.log.kafka.aiokafka_headers import read_any_header_names
 from surefoot.log.kafka.settings import KafkaSettings
 from surefoot.log.port import Headers, StoredRecord
+
+_MAGIC_WITH_HEADERS = 2
+
+
+def read_any_header_names() -> None:
+    """From now on, in this process: aiokafka's consumers look the class up where they use it."""
+    fetcher.MemoryRecords = _Batches
+
+
+class _Batches(_MemoryRecordsPy):  # type: ignore[misc]  # aiokafka is untyped
+    def next_batch(self) -> Any:
+        raw = self._next_slice
+        batch = super().next_batch()
+        return _Batch(batch, raw) if raw is not None and raw[self.MAGIC_OFFSET] >= _MAGIC_WITH_HEADERS else batch
+
+
+class _Batch:
+    """A batch read by the fast reader, or from the record on that it fails at, by the lenient one."""
+
+    def __init__(self, fast: Any, raw: memoryview) -> None:
+        self._fast = fast
+        self._raw = raw
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._fast, name)
+
+    def __iter__(self) -> Iterator[Any]:
+        count = 0
+        try:
+            for record in self._fast:
+                yield record
+                count += 1
+        except UnicodeDecodeError:
+            yield from islice(_LenientBatch(self._raw), count, None)
+
+    def __next__(self) -> Any:
+        return next(self._fast)  # how aiokafka looks at the one record of a control batch
+
+
+class _LenientBatch(_DefaultRecordBatchPy):  # type: ignore[misc]  # aiokafka is untyped
+    _buffer: bytearray
+
+    def _maybe_uncompress(self) -> None:
+        super()._maybe_uncompress()
+        self._buffer = _LenientBytes(self._buffer)
+
+
+class _LenientBytes(bytearray):
+    """Bytes whose parts can be decoded, whatever they are."""
+
+    def __getitem__(self, index: Any) -> Any:
+        found = super().__getitem__(index)
+        return _LenientBytes(found) if isinstance(index, slice) else found
+
+    def decode(self, encoding: str = "utf-8", errors: str = "backslashreplace") -> str:
+        return super().decode(encoding, errors)
+
 
 KafkaError = kafka_errors.KafkaError
 CommitFailed = kafka_errors.CommitFailedError

@@ -1,18 +1,62 @@
-"""The event log on Kafka: the production adapter of `surefoot.log.port`."""
+"""The event log on Kafka: the production adapter of `surefoot.log.port`.
+
+A reader belongs to no group and commits nothing: it is for tailing, checking and counting.
+"""
 
 import asyncio
 from collections.abc import Mapping, Sequence
+from datetime import timedelta
 from typing import Any, Protocol, cast
 
 from surefoot.errors import ConfigurationError
-from surefoot.log.kafka.aiokafka_typed import Admin, KafkaError, kafka_partition, topic_metadata
+from surefoot.log.kafka.aiokafka_typed import (
+    Admin,
+    KafkaError,
+    kafka_partition,
+    new_consumer,
+    read,
+    stop_consumer,
+    stored,
+    topic_metadata,
+)
 from surefoot.log.kafka.client import END, FIRST, KafkaClient
-from surefoot.log.kafka.failures import NO_SUCH_TOPIC, topics_unusable
+from surefoot.log.kafka.failures import NO_SUCH_TOPIC, is_transient, topics_unusable, unavailable
 from surefoot.log.kafka.publisher import KafkaPublisher
-from surefoot.log.kafka.reader import KafkaReader
 from surefoot.log.kafka.settings import KafkaSettings
 from surefoot.log.kafka.subscription import KafkaSubscription
-from surefoot.log.port import Rebalanced, TopicPartition, TopicSpec
+from surefoot.log.port import Rebalanced, StoredRecord, TopicPartition, TopicSpec
+
+
+class KafkaReader:
+    def __init__(self, settings: KafkaSettings, *, max_fetch_bytes: int) -> None:
+        self._settings = settings
+        self._consumer = new_consumer(settings, None, max_fetch_bytes=max_fetch_bytes)
+
+    async def start(self, offsets: Mapping[TopicPartition, int]) -> None:
+        self._consumer.assign([kafka_partition(*where) for where in offsets])
+        try:
+            async with asyncio.timeout(self._settings.request_timeout.total_seconds()):
+                await self._consumer.start()
+        except (KafkaError, OSError) as error:
+            await self.close()
+            raise unavailable(error, self._settings, "starting to read") from error
+        for where, offset in offsets.items():
+            self._consumer.seek(kafka_partition(*where), offset)
+
+    async def poll(
+        self, *, max_records: int = 500, timeout: timedelta = timedelta(seconds=1)
+    ) -> Mapping[TopicPartition, Sequence[StoredRecord]]:
+        try:
+            found = await read(self._consumer, timeout.total_seconds(), max_records)
+        except (KafkaError, OSError) as error:
+            if is_transient(error):
+                return {}
+            raise unavailable(error, self._settings, "reading") from error
+        return {TopicPartition(*where): [stored(one) for one in messages] for where, messages in found.items()}
+
+    async def close(self) -> None:
+        await stop_consumer(self._consumer, self._settings.request_timeout)
+
 
 __all__ = ["KafkaLog", "KafkaSettings"]
 

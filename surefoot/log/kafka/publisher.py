@@ -3,24 +3,138 @@
 Promises, per partition: records are sent in order; the next batch goes out when the last is acknowledged by all
 replicas in sync; a record that Kafka will never take is found, named, and nothing behind it is sent. Everything that is
 not the record's own fault is LogUnavailable, within the request timeout.
+
+An idempotent producer counts what it sends to each partition. After a batch was refused or lost, its count and the
+broker's differ, and everything it sends to that partition later is refused too (aiokafka 0.14). So a producer that
+failed is retired, and the next batch gets a new one. Batches of other partitions on the old one may end first.
 """
 
 import asyncio
+import time
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 
 from surefoot.errors import LogUnavailable
 from surefoot.failpoints import armed, failpoint
-from surefoot.log.kafka.aiokafka_typed import Batch, KafkaError, until_written
-from surefoot.log.kafka.batch import fill
+from surefoot.log.kafka.aiokafka_typed import (
+    Batch,
+    KafkaError,
+    Producer,
+    abandon_producer,
+    new_batch,
+    new_producer,
+    until_written,
+)
 from surefoot.log.kafka.client import KafkaClient, KafkaTopic
 from surefoot.log.kafka.failures import refusal_of, said, unavailable
-from surefoot.log.kafka.producers import Producers
 from surefoot.log.kafka.settings import KafkaSettings
-from surefoot.log.port import Acknowledged, PublishOutcome, Record, Refusal, Refused, TopicPartition, TopicSpec
-from surefoot.log.record_size import record_bytes, too_large
-from surefoot.log.topic_cache import TopicCache
+from surefoot.log.port import (
+    Acknowledged,
+    PublishOutcome,
+    Record,
+    Refusal,
+    Refused,
+    TopicPartition,
+    TopicSpec,
+    record_bytes,
+    too_large,
+)
+from surefoot.log.topics import TopicCache
+
+
+@dataclass(slots=True, eq=False)
+class _Line:
+    producer: Producer
+    users: int = 0
+    retired: bool = False
+
+
+class Producers:
+    def __init__(self, settings: KafkaSettings) -> None:
+        self._settings = settings
+        self._current: _Line | None = None
+        self._starting = asyncio.Lock()
+        self._leaving: set[asyncio.Task[None]] = set()
+
+    @asynccontextmanager
+    async def borrowed(self) -> AsyncIterator[Producer]:
+        """The producer to send one batch with. If the block fails, for whatever reason, it is not used again."""
+        line = self._current or await self._start()
+        line.users += 1
+        try:
+            yield line.producer
+        except BaseException:
+            self._retire(line)
+            raise
+        finally:
+            line.users -= 1
+            self._let_go(line)
+
+    async def close(self) -> None:
+        if self._current is not None:
+            line = self._current
+            self._retire(line)
+            self._let_go(line)
+        while self._leaving:
+            await asyncio.gather(*self._leaving)
+
+    async def _start(self) -> _Line:
+        async with self._starting:
+            if self._current is None:
+                producer = new_producer(self._settings)
+                try:
+                    await producer.start()
+                except BaseException:
+                    await abandon_producer(producer)
+                    raise
+                self._current = _Line(producer)
+            return self._current
+
+    def _retire(self, line: _Line) -> None:
+        line.retired = True
+        if self._current is line:
+            self._current = None
+
+    def _let_go(self, line: _Line) -> None:
+        if line.retired and line.users == 0:
+            task = asyncio.create_task(abandon_producer(line.producer))
+            self._leaving.add(task)
+            task.add_done_callback(self._leaving.discard)
+
+
+MAX_BATCH_BYTES = 1 << 20
+"""No batch is longer than this, whatever the topic allows: a larger one gains nothing and is acknowledged later."""
+
+
+@dataclass(frozen=True, slots=True)
+class Filled:
+    batch: Batch
+    count: int
+    oversized: int | None = None
+    """The size of the record after these, if no batch of this topic can ever take it."""
+
+
+def fill(records: Sequence[Record], start: int, stop: int, topic: KafkaTopic) -> Filled:
+    """A batch of records[start:…], ended by `stop`, by a full batch, or by a record that is too large."""
+    batch = new_batch(min(topic.max_message_bytes, MAX_BATCH_BYTES))
+    append = batch.append
+    suspicious = topic.spec.max_record_bytes
+    now = int(time.time() * 1000)
+    for index in range(start, stop):
+        key, value, headers = records[index]
+        listed = headers if type(headers) is list else list(headers)  # aiokafka's C code takes nothing but a list
+        added = append(timestamp=now, key=key, value=value, headers=listed)
+        if added is None:
+            return Filled(batch, index - start)
+        # What a record takes in a batch is always more than its own bytes, so nearly all pass on this one comparison.
+        if added.size > suspicious:
+            size = record_bytes(records[index])
+            if size > suspicious or (index == start and batch.size() > topic.max_message_bytes):
+                # It is in the batch already: the batch is made again without it.
+                return Filled(fill(records, start, index, topic).batch, index - start, oversized=size)
+    return Filled(batch, stop - start)
 
 
 @dataclass(frozen=True, slots=True)

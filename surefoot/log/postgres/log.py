@@ -1,20 +1,64 @@
-"""The event log in PostgreSQL: the embedded default, durable, ordered and grouped as Kafka is, without Kafka."""
+"""The event log in PostgreSQL: the embedded default, durable, ordered and grouped as Kafka is, without Kafka.
 
+A reader belongs to no group and commits nothing: it is for tailing, checking and counting.
+"""
+
+import asyncio
 import os
 import socket
+import time
 import uuid
 from collections.abc import Mapping, Sequence
 from datetime import timedelta
 
 from surefoot.database.schema import DEFAULT_SCHEMA, checked_schema
 from surefoot.errors import ConfigurationError
-from surefoot.log.port import Rebalanced, TopicPartition, TopicSpec
-from surefoot.log.postgres.line import Line
-from surefoot.log.postgres.offsets import GroupOffsets
-from surefoot.log.postgres.publisher import PostgresPublisher
-from surefoot.log.postgres.reader import PostgresReader
+from surefoot.log.port import Rebalanced, StoredRecord, TopicPartition, TopicSpec
+from surefoot.log.postgres.line import Line, RecordsGone, read_records, read_statement
+from surefoot.log.postgres.membership import GroupOffsets
+from surefoot.log.postgres.publisher import PostgresPublisher, PostgresTopics
 from surefoot.log.postgres.subscription import PostgresSubscription
-from surefoot.log.postgres.topics import PostgresTopics
+
+FIRST_PAUSE_S, LONGEST_PAUSE_S = 0.002, 0.1
+
+
+class PostgresReader:
+    def __init__(self, url: str, schema: str, offsets: Mapping[TopicPartition, int]) -> None:
+        self._line = Line(url, name="surefoot log reader")
+        self._statement = read_statement(schema)
+        self._positions = dict(offsets)
+
+    async def poll(
+        self, *, max_records: int = 500, timeout: timedelta = timedelta(seconds=1)
+    ) -> Mapping[TopicPartition, Sequence[StoredRecord]]:
+        deadline, pause_s = time.monotonic() + timeout.total_seconds(), FIRST_PAUSE_S
+        while True:
+            found = await self._read(max_records)
+            left_s = deadline - time.monotonic()
+            if found or left_s <= 0:
+                return found
+            await asyncio.sleep(min(pause_s, left_s))
+            pause_s = min(pause_s * 2, LONGEST_PAUSE_S)
+
+    async def close(self) -> None:
+        await self._line.close()
+
+    async def _read(self, max_records: int) -> Mapping[TopicPartition, Sequence[StoredRecord]]:
+        async with self._line.use() as connection:
+            while True:
+                try:
+                    found = await read_records(connection, self._statement, self._positions, max_records)
+                    break
+                except RecordsGone as gone:
+                    self._positions[gone.where] = gone.first  # nobody's duty is to read all: on from the oldest kept
+        for where, records in found.items():
+            self._positions[where] = records[-1].offset + 1
+        # The next call begins with another partition, so that a busy one does not starve the others.
+        if self._positions:
+            first = next(iter(self._positions))
+            self._positions[first] = self._positions.pop(first)
+        return found
+
 
 SHORTEST_LEASE = timedelta(milliseconds=300)
 

@@ -13,10 +13,8 @@ from datetime import timedelta
 
 from surefoot.errors import LeaseLost, LogUnavailable
 from surefoot.log.port import Rebalanced, StoredRecord, TopicPartition
-from surefoot.log.postgres.line import Line
-from surefoot.log.postgres.membership import Membership
-from surefoot.log.postgres.offsets import GroupOffsets, lost_sentence
-from surefoot.log.postgres.records import read_records, read_statement
+from surefoot.log.postgres.line import Line, read_records, read_statement
+from surefoot.log.postgres.membership import GroupOffsets, Membership, lost_sentence
 
 FIRST_PAUSE_S = 0.002
 DROWSY_PAUSE_S = 0.05

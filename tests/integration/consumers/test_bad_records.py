@@ -15,9 +15,8 @@ from surefoot.consumer_runtime.reading import Bad, read
 from surefoot.events import new_event
 from surefoot.log.kafka.log import KafkaLog
 from surefoot.log.kafka.settings import KafkaSettings
-from surefoot.log.port import EventLog, Record, StoredRecord, TopicPartition
+from surefoot.log.port import EventLog, Record, StoredRecord, TopicPartition, record_bytes
 from surefoot.log.postgres.log import PostgresLog
-from surefoot.log.record_size import record_bytes
 from surefoot.testing.kafka import Broker
 from tests.support.bad_records import CASES, bent_records
 from tests.support.consumer.effects import effects, have_effect

@@ -24,8 +24,8 @@ from surefoot.errors import LogUnavailable
 from surefoot.events import Event
 from surefoot.log.partitioner import key_hash, partition_of
 from surefoot.log.port import Record, StoredRecord, TopicPartition
+from surefoot.log.postgres.line import READ_BYTES
 from surefoot.log.postgres.log import PostgresLog
-from surefoot.log.postgres.records import READ_BYTES
 from tests.support.consumer.effects import effects, have_effect
 from tests.support.consumer.processes import (
     QUICK,

@@ -8,9 +8,8 @@ import pytest
 from surefoot.consumer_runtime.parking import headers_json
 from surefoot.dlq.intake.intake import Intake
 from surefoot.errors import DatabaseRefused
-from surefoot.log.port import Record, TopicPartition
+from surefoot.log.port import Record, TopicPartition, record_bytes
 from surefoot.log.postgres.log import PostgresLog
-from surefoot.log.record_size import record_bytes
 from surefoot.relay.runtime import Relay
 from tests.support.bad_records import CASES
 from tests.support.consumer.controls import Mendable

@@ -5,9 +5,9 @@ from typing import Any
 import pytest
 
 from surefoot.log.port import TopicPartition
+from surefoot.log.postgres.line import RecordsGone
 from surefoot.log.postgres.log import PostgresLog
 from surefoot.log.postgres.publisher import PostgresPublisher
-from surefoot.log.postgres.records import RecordsGone
 from surefoot.log.postgres.subscription import PostgresSubscription
 from tests.support.event_log.members import plain
 

@@ -7,8 +7,7 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
-from surefoot.log.log_settings import LogSettings
-from surefoot.log.opening import open_log
+from surefoot.log.opening import LogSettings, open_log
 from surefoot.log.port import TopicSpec
 from tests.support import processes
 

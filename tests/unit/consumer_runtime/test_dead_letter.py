@@ -13,8 +13,7 @@ from surefoot.consumer import Permanent
 from surefoot.consumer.dead_letter import Dead, Diagnosis, bad_record, diagnose, fingerprint, letter
 from surefoot.events import decode
 from surefoot.events.text import printable
-from surefoot.log.port import Record, StoredRecord
-from surefoot.log.record_size import record_bytes
+from surefoot.log.port import Record, StoredRecord, record_bytes
 from surefoot.outbox.entry import Entry
 from tests.support.consumer.records import raw
 from tests.support.corpus import each_of

@@ -10,8 +10,7 @@ from hypothesis import HealthCheck, Phase, given, settings
 
 from surefoot.events import BadRecord, Envelope, Event, EventType, decode, event_type_of, to_event
 from surefoot.events.binding import BadRecordReason
-from surefoot.log.port import Record
-from surefoot.log.record_size import record_bytes
+from surefoot.log.port import Record, record_bytes
 from tests.support.bad_records import CASES, BadCase, bent_records
 from tests.support.bad_records.case import good_binary, good_binary_paid, good_structured, good_structured_paid
 from tests.support.corpus import each_of

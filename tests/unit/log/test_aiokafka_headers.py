@@ -9,7 +9,7 @@ from aiokafka.record.default_records import DefaultRecordBatch, _DefaultRecordBa
 from aiokafka.record.memory_records import MemoryRecords
 
 import surefoot.log.kafka.aiokafka_typed  # noqa: F401  # puts the mend in place
-from surefoot.log.kafka import aiokafka_headers
+from surefoot.log.kafka import aiokafka_typed as aiokafka_headers
 
 PLAIN, GZIP = 0, 1
 GOOD = [("größe", b"\xff"), ("null", None)]
@@ -73,7 +73,7 @@ def test_reading_can_begin_in_the_midst_of_such_a_batch() -> None:
 def test_a_batch_of_good_names_is_read_by_the_fast_reader_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     raw = batch(GOOD, GOOD)
     [first, second] = list(DefaultRecordBatch(raw))
-    monkeypatch.setattr("surefoot.log.kafka.aiokafka_headers._LenientBatch", None)
+    monkeypatch.setattr("surefoot.log.kafka.aiokafka_typed._LenientBatch", None)
 
     found = read(raw, fetcher.MemoryRecords)
 

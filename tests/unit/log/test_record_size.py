@@ -1,7 +1,6 @@
 """A record's size is the bytes of its key, its value, and its headers' names and values."""
 
-from surefoot.log.port import Record
-from surefoot.log.record_size import record_bytes
+from surefoot.log.port import Record, record_bytes
 
 
 def test_every_byte_is_counted_and_nothing_counts_nothing() -> None:

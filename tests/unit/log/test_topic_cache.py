@@ -7,7 +7,7 @@ from datetime import timedelta
 import pytest
 
 from surefoot.errors import LogUnavailable
-from surefoot.log.topic_cache import TopicCache
+from surefoot.log.topics import TopicCache
 
 KEEP = timedelta(minutes=1)
 

@@ -1,4 +1,6 @@
-"""What a publisher knows about topics, believed for some seconds, so that publishing costs no question per batch."""
+"""What a publisher knows about topics, believed for some seconds, so that publishing costs no question per batch; and
+whether a topic is as the catalogue wants it.
+"""
 
 import asyncio
 import time
@@ -6,6 +8,8 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Generic, TypeVar
+
+from surefoot.log.port import TopicSpec
 
 T = TypeVar("T")
 
@@ -57,3 +61,28 @@ class TopicCache(Generic[T]):
             known.questions += 1
         # That a topic is missing is not believed for a moment: whoever creates it expects the next publish to work.
         known.until = time.monotonic() + self._keep_s if known.topic is not None else 0.0
+
+
+def compare(wanted: TopicSpec, found: TopicSpec | None) -> list[str]:
+    """Sentences that say what is wrong and what to do; none if all is well."""
+    if found is None:
+        return [f"The topic {wanted.name} does not exist. Run: surefoot topics create"]
+    problems = []
+    if found.partitions != wanted.partitions:
+        problems.append(
+            f"The topic {wanted.name} has {found.partitions} partitions, the catalogue says {wanted.partitions}. "
+            "The number is fixed once there is data, because changing it moves keys to other partitions and breaks "
+            f"their order: declare {found.partitions}, or make a new topic."
+        )
+    if found.retention != wanted.retention:
+        problems.append(
+            f"The topic {wanted.name} keeps records {found.retention}, the catalogue says {wanted.retention}. "
+            "Set retention.ms on the topic, or change the declaration."
+        )
+    if found.max_record_bytes < wanted.max_record_bytes:
+        problems.append(
+            f"The topic {wanted.name} takes records up to {found.max_record_bytes:,} bytes, the catalogue promises "
+            f"{wanted.max_record_bytes:,}: larger events would be FAILED by the relay. "
+            "Raise max.message.bytes on the topic."
+        )
+    return problems
