@@ -24,7 +24,7 @@ from services.payment.answers import ChargeAnswer, after_charge, after_void
 from services.payment.gateway import Gateway, Refunded, Voided
 from services.payment.http_gateway import HttpGateway
 from surefoot.consumer import Consumer, OutsideCall, Permanent, Retry, Transaction
-from surefoot.consumer.outside import call_keys
+from surefoot.consumer.handlers import call_keys
 from surefoot.events import Event
 
 NAME = "payment"

@@ -18,7 +18,7 @@ from surefoot.telemetry.logging import set_up_logging
 
 if TYPE_CHECKING:
     from surefoot.consumer import Consumer
-    from surefoot.consumer_runtime.positions import From
+    from surefoot.consumer_runtime.partitions import From
     from surefoot.consumer_runtime.settings import ConsumerSettings
     from surefoot.log.port import EventLog
 
@@ -55,7 +55,7 @@ def consume(
     by the environment: SUREFOOT_CONSUMER_BATCH_RECORDS, SUREFOOT_CONSUMER_HANDLER_TIMEOUT … (docs/consumers.md).
     """
     from surefoot.consumer import Consumer
-    from surefoot.consumer_runtime.positions import parse_from
+    from surefoot.consumer_runtime.partitions import parse_from
     from surefoot.consumer_runtime.settings import ConsumerSettings
 
     set_up_logging(log_format, level=logging.DEBUG if once or verbose else logging.INFO)

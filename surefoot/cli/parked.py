@@ -129,7 +129,7 @@ async def _retry(verbs: ParkedOperations, row: ParkedEvent, by: str, reason: str
 async def _found(verbs: ParkedOperations, name: str, consumer: str | None) -> list[ParkedEvent]:
     """The parked event of this name, once for each consumer that has it; a sentence if there is none."""
     from surefoot.cli.parked_shown import shown_time
-    from surefoot.consumer_runtime.positions import parse_place
+    from surefoot.consumer_runtime.partitions import parse_place
 
     place = parse_place(name)
     if place is not None:

@@ -2,7 +2,7 @@
 
 from surefoot.consumer.consumer import Consumer
 from surefoot.consumer.failures import DependencyDown, Permanent, Transient
-from surefoot.consumer.transaction import OutsideCall, Transaction
+from surefoot.consumer.handlers import OutsideCall, Transaction
 from surefoot.errors import HandlerMisuse
 from surefoot.retry import Retry
 

@@ -110,9 +110,7 @@ def fingerprint(error_type: str, frame: str, consumer: str, event_type: str) -> 
 
 def letter(dead: Dead, *, letter_id: str, now: datetime, max_bytes: int) -> "Entry":
     """The outbox row of a dead letter."""
-    from surefoot.outbox.entry import (
-        Entry,  # with it comes SQLAlchemy, which commands that only show letters go without
-    )
+    from surefoot.outbox.entry import Entry  # brings SQLAlchemy, which commands that only show letters go without
 
     record = dead.record
     room = max_bytes - len(record.value or b"") - 2 * len(dead.key.encode()) - _RECORD_OVERHEAD

@@ -1,11 +1,72 @@
-"""What a consumer's handlers are: frozen values, one for each event type they are for."""
+"""What a consumer's handlers are, and what each is given. Frozen values.
+
+`tx.session` is an ordinary SQLAlchemy session, except that it refuses commit, rollback and close: the transaction
+belongs to the whole batch. Savepoints (`async with tx.session.begin_nested()`) are the handler's own. An outside call
+is made under a key that is derived from its event, with what was prepared for it.
+"""
+
+from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+from uuid import NAMESPACE_URL, uuid5
 
-from surefoot.consumer.transaction import Transaction
+import orjson
+from pydantic_core import PydanticSerializationError, to_json
+
+from surefoot.consumer.failures import Permanent
+from surefoot.consumer.identity import inbox_identity
+from surefoot.errors import InvalidEvent
 from surefoot.events import Event, EventData, EventType
+from surefoot.events.commands import Command
+
+if TYPE_CHECKING:
+    from sqlalchemy.ext.asyncio import AsyncSession
+
+T = TypeVar("T", bound=EventData)
+
+
+class Add(Protocol):
+    """Adds an event to the outbox of the transaction."""
+
+    def __call__(self, session: Any, what: Any, *, key: str | None, caused_by: Event[EventData]) -> Event[Any]: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Transaction:
+    session: AsyncSession
+    add: Add
+    event: Event[EventData] | None
+    """The event that is being handled; None in a batch, where there are several."""
+    command: Command | None = None
+    """The saga's step, where the event is a command."""
+    done: bool = False
+    """In an undo: whether its do was carried out. Where it was not, or nobody knows, there may be nothing to undo."""
+
+    def publish(self, data: T, *, key: str | None = None, caused_by: Event[EventData] | None = None) -> Event[T]:
+        """Publish an event when, and only when, this transaction commits. It belongs to the flow of the event that is
+        being handled; in a batch, say which one that is: `caused_by=event`."""
+        cause = caused_by or self.event
+        if cause is None:
+            raise InvalidEvent(
+                "In a batch, publish needs to know which event is the cause: say tx.publish(…, caused_by=event)."
+            )
+        return self.add(self.session, data, key=key, caused_by=cause)
+
+
+@dataclass(frozen=True, slots=True)
+class OutsideCall:
+    """What an outside call needs beside its event."""
+
+    key: str
+    """The same at every attempt and on every machine: give it to the provider as its idempotency key."""
+    do_key: str
+    """The key of the call that an undo undoes, so that the provider refuses it if it comes late. Else the same."""
+    attempt: int
+    prepared: Any
+    """What `prepare` returned."""
+
 
 Each = Callable[..., Awaitable[EventData | None]]
 """(event, tx): called for each event. A command's returns the reply."""
@@ -68,3 +129,31 @@ def same_function(one: Handler | None, other: Handler | None) -> bool:
 
 def is_for_commands(handler: Handler) -> bool:
     return isinstance(handler, CommandHandler) or (isinstance(handler, OutsideHandler) and handler.command)
+
+
+def call_keys(consumer: str, event: Event[Any], command: Command | None) -> tuple[str, str]:
+    """The key of a call, and of the call that it undoes. They depend on the event or, for a command, on the saga's
+    step, and not on the attempt or the machine: the provider sees at once that it has seen them before."""
+    if command is None:
+        key = _uuid("event", consumer, *inbox_identity(event.source, event.id))
+        return key, key
+    step = (command.saga_id, command.step)
+    return _uuid("command", *step, command.direction), _uuid("command", *step, "do")
+
+
+def prepared_json(given: object, prepare: Prepare) -> str:
+    """What `prepare` returned, as it is kept."""
+    try:
+        kept = to_json(given)
+        orjson.loads(kept)  # NaN and Infinity: Postgres would refuse them, and the error would be nobody's
+        return kept.decode()
+    except (PydanticSerializationError, orjson.JSONDecodeError):
+        name = getattr(prepare, "__name__", repr(prepare))
+        raise Permanent(
+            f"{name} returned a {type(given).__name__}, which cannot be kept as JSON until the call is made: return a "
+            "dict, a list, a text, a number, a pydantic model, or None."
+        ) from None
+
+
+def _uuid(*names: str) -> str:
+    return str(uuid5(NAMESPACE_URL, ":".join(("surefoot", *names))))

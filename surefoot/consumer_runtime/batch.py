@@ -1,6 +1,11 @@
 """One transaction over a part of a partition's records: inbox, handlers, outbox, position, in that order.
 
 Whatever fails, nothing of the part has happened; the error says which record was at fault, if that is known.
+
+Batches that fight over the same rows take turns for a while. Two batches that update the same few rows, each in the
+order of its events, deadlock; Postgres takes a second to notice, and taking both again, even in smaller parts, leads to
+the next deadlock. So when one was seen, the batches of this consumer run one at a time, on all its members, by a lock
+in the database that each takes before anything else.
 """
 
 import time
@@ -10,15 +15,27 @@ from typing import assert_never
 
 from surefoot.consumer import Consumer
 from surefoot.consumer.dead_letter import bad_record
+from surefoot.consumer.failures import classify
 from surefoot.consumer_runtime import event_lines
-from surefoot.consumer_runtime.contention import Contention
 from surefoot.consumer_runtime.controls import Controls
 from surefoot.consumer_runtime.deaths import Deaths
 from surefoot.consumer_runtime.handling import Handled, Handling
 from surefoot.consumer_runtime.metrics import BATCH_SECONDS, BATCHES, DEAD, DUPLICATES, IGNORED, PARKED, PROCESSED
 from surefoot.consumer_runtime.parking import Parked, Parking
-from surefoot.consumer_runtime.plan import Bury, Handle, HandleRun, Obey, Plan, Prepare, Wait, plan
-from surefoot.consumer_runtime.reading import Bad, Delivery, Passed, Reading
+from surefoot.consumer_runtime.plan import (
+    Bad,
+    Bury,
+    Delivery,
+    Handle,
+    HandleRun,
+    Obey,
+    Passed,
+    Plan,
+    Prepare,
+    Reading,
+    Wait,
+    plan,
+)
 from surefoot.consumer_runtime.unit import Database, FenceLost, PartFailed, Position, Unit, own
 from surefoot.failpoints import failpoint
 from surefoot.outbox.entry import Entry
@@ -197,3 +214,22 @@ async def settle(unit: Unit, settled: Sequence[tuple[str, str, str, str | None]]
         columns = [list(column) for column in zip(*settled, strict=True)]
         with own():
             await unit.driver.execute(unit.sql.settle, unit.position.consumer, *columns)
+
+
+TAKE_TURNS_S = 60.0
+
+
+class Contention:
+    """What one member knows; the others find out by themselves."""
+
+    def __init__(self, consumer: Consumer) -> None:
+        self._rules = consumer.rules
+        self._until = 0.0
+
+    def note(self, error: BaseException) -> None:
+        if classify(error, self._rules) == "contended":
+            self._until = time.monotonic() + TAKE_TURNS_S
+
+    @property
+    def takes_turns(self) -> bool:
+        return time.monotonic() < self._until

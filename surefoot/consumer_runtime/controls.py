@@ -8,12 +8,11 @@ knows how that went.
 from dataclasses import dataclass
 
 from surefoot.consumer import Consumer
-from surefoot.consumer.contracts import Answer, ControlOutcome
-from surefoot.consumer.controls import Control
+from surefoot.consumer.contracts import Answer, Control, ControlOutcome
 from surefoot.consumer_runtime.handling import Handled
 from surefoot.consumer_runtime.metrics import CONTROLS
 from surefoot.consumer_runtime.parking import ParkedRow, Parking, headers_json, parked_row
-from surefoot.consumer_runtime.reading import Bad, Delivery, Told, read
+from surefoot.consumer_runtime.plan import Bad, Delivery, Told, read
 from surefoot.consumer_runtime.unit import Unit
 from surefoot.database.connection import Row
 from surefoot.events import new_event

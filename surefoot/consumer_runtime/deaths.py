@@ -11,7 +11,7 @@ from surefoot.consumer import Consumer
 from surefoot.consumer.contracts import CommandFailed
 from surefoot.consumer.dead_letter import Dead, Diagnosis, letter
 from surefoot.consumer.handlers import is_for_commands
-from surefoot.consumer_runtime.reading import Bad, Delivery
+from surefoot.consumer_runtime.plan import Bad, Delivery
 from surefoot.errors import InvalidEvent
 from surefoot.events import Event, Topic, new_event
 from surefoot.events.commands import Command, command_of

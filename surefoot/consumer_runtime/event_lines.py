@@ -9,8 +9,21 @@ from collections.abc import Sequence
 import structlog
 
 from surefoot.consumer_runtime.parking import ParkedRow
-from surefoot.consumer_runtime.plan import Bury, Handle, HandleRun, Obey, Plan, Prepare, Step, Wait
-from surefoot.consumer_runtime.reading import Bad, Delivery, Passed, Reading, Told
+from surefoot.consumer_runtime.plan import (
+    Bad,
+    Bury,
+    Delivery,
+    Handle,
+    HandleRun,
+    Obey,
+    Passed,
+    Plan,
+    Prepare,
+    Reading,
+    Step,
+    Told,
+    Wait,
+)
 from surefoot.events import BadRecord, decode
 from surefoot.log.port import StoredRecord
 

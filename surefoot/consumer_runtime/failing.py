@@ -11,7 +11,7 @@ from surefoot.consumer import Consumer
 from surefoot.consumer.failures import FailureClass, Rules, causes, classify, sqlstate_of
 from surefoot.consumer_runtime.metrics import OUTAGES
 from surefoot.consumer_runtime.parked_batch import Verdict
-from surefoot.consumer_runtime.reading import Bad, Delivery
+from surefoot.consumer_runtime.plan import Bad, Delivery
 from surefoot.consumer_runtime.settings import ConsumerSettings
 from surefoot.consumer_runtime.unit import PartFailed, Position
 from surefoot.database.connection import close_quietly, connect, explain, is_database_error

@@ -9,11 +9,10 @@ from datetime import timedelta
 from typing import Any, Literal, assert_never
 
 from surefoot.consumer import Consumer, HandlerMisuse, Transaction
-from surefoot.consumer.handlers import BatchHandler, CommandHandler, EventHandler, OutsideHandler
-from surefoot.consumer.outside import prepared_json
+from surefoot.consumer.handlers import BatchHandler, CommandHandler, EventHandler, OutsideHandler, prepared_json
 from surefoot.consumer_runtime import barriers
 from surefoot.consumer_runtime.metrics import HANDLER_SECONDS
-from surefoot.consumer_runtime.reading import Delivery
+from surefoot.consumer_runtime.plan import Delivery
 from surefoot.consumer_runtime.unit import Unit
 from surefoot.errors import InvalidEvent
 from surefoot.events import Event, EventData

@@ -14,7 +14,7 @@ from sqlalchemy.exc import DBAPIError
 
 from surefoot.consumer import Consumer
 from surefoot.consumer_runtime.metrics import LAG, OLDEST_PARKED, PARKED_KEYS, REMOVED
-from surefoot.consumer_runtime.parked_statements import ParkedStatements
+from surefoot.consumer_runtime.parking import ParkedStatements
 from surefoot.consumer_runtime.settings import ConsumerSettings
 from surefoot.consumer_runtime.unit import Database
 from surefoot.database.connection import is_database_error

@@ -13,11 +13,10 @@ from typing import Any
 import orjson
 
 from surefoot.consumer import OutsideCall
-from surefoot.consumer.handlers import OutsideHandler
-from surefoot.consumer.outside import call_keys
+from surefoot.consumer.handlers import OutsideHandler, call_keys
 from surefoot.consumer_runtime.handling import ordinary_errors
 from surefoot.consumer_runtime.parking import ParkedRow
-from surefoot.consumer_runtime.reading import Delivery
+from surefoot.consumer_runtime.plan import Delivery
 from surefoot.consumer_runtime.unit import Database, FenceLost, Position
 from surefoot.events.commands import command_of
 from surefoot.failpoints import failpoint

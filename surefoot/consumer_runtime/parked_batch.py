@@ -22,7 +22,7 @@ from surefoot.consumer_runtime.deaths import Deaths
 from surefoot.consumer_runtime.handling import Handled, Handling
 from surefoot.consumer_runtime.metrics import ATTEMPTS, DEAD, PARKED, PROCESSED
 from surefoot.consumer_runtime.parking import Parked, ParkedRow, Parking, with_failure
-from surefoot.consumer_runtime.reading import Bad, Delivery, Reading
+from surefoot.consumer_runtime.plan import Bad, Delivery, Reading
 from surefoot.consumer_runtime.unit import Database, FenceLost, PartFailed, Position, Unit, own
 from surefoot.events.text import format_time
 from surefoot.failpoints import failpoint

@@ -16,8 +16,7 @@ import structlog
 
 from surefoot.consumer import Consumer
 from surefoot.consumer_runtime.batch import Batches
-from surefoot.consumer_runtime.batch_size import BatchSize
-from surefoot.consumer_runtime.buffer import PollSize
+from surefoot.consumer_runtime.buffer import BatchSize, PollSize
 from surefoot.consumer_runtime.controls import Controls
 from surefoot.consumer_runtime.failing import Failing, explained, is_away, outage_of
 from surefoot.consumer_runtime.handling import Handling
@@ -26,8 +25,7 @@ from surefoot.consumer_runtime.metrics import HEARTBEAT
 from surefoot.consumer_runtime.outside import Slots
 from surefoot.consumer_runtime.parked_batch import ParkedBatches
 from surefoot.consumer_runtime.parking import Parking
-from surefoot.consumer_runtime.partitions import Partitions
-from surefoot.consumer_runtime.positions import From, Positions, gap
+from surefoot.consumer_runtime.partitions import From, Partitions, Positions, gap
 from surefoot.consumer_runtime.settings import ConsumerSettings
 from surefoot.consumer_runtime.unit import Database, Position
 from surefoot.consumer_runtime.watchdog import Watchdog

@@ -18,14 +18,13 @@ from surefoot.consumer.failures import sqlstate_of
 from surefoot.consumer_runtime.barriers import Barriers
 from surefoot.consumer_runtime.statements import Statements
 from surefoot.database.connection import CONNECT_TIMEOUT_S, Connection, ConnectionLost, sqlalchemy_url
-from surefoot.database.disposal import Disposal
-from surefoot.database.guard import Guard, GuardedSession, lift_guard, set_guard, watch
+from surefoot.database.guard import Disposal, Guard, GuardedSession, lift_guard, set_guard, watch
 from surefoot.errors import HandlerMisuse, SurefootError
 from surefoot.failpoints import failpoint
 from surefoot.log.port import TopicPartition
 from surefoot.outbox.entry import Entry
 from surefoot.outbox.session import forget, take
-from surefoot.outbox.write import statement as outbox_statement
+from surefoot.outbox.session import statement as outbox_statement
 
 ABORTED = "25P02"
 CLOSE_S = 2.0

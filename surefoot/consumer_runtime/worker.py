@@ -16,14 +16,12 @@ from surefoot.consumer import Consumer
 from surefoot.consumer.failures import FREE_CONTENTIONS
 from surefoot.consumer.handlers import OutsideHandler
 from surefoot.consumer_runtime.batch import Batches, Carried
-from surefoot.consumer_runtime.batch_size import BatchSize
-from surefoot.consumer_runtime.buffer import Buffer
+from surefoot.consumer_runtime.buffer import BatchSize, Buffer
 from surefoot.consumer_runtime.failing import Failing, is_about_what_was_given
 from surefoot.consumer_runtime.outside import OutsideCalls, Slots
 from surefoot.consumer_runtime.parked_batch import ParkedBatches
 from surefoot.consumer_runtime.parking import NoLongerParked, ParkedRow, Parking
-from surefoot.consumer_runtime.plan import cut
-from surefoot.consumer_runtime.reading import Bad, Delivery, Reading, Told, read, unreadable
+from surefoot.consumer_runtime.plan import Bad, Delivery, Reading, Told, cut, read, unreadable
 from surefoot.consumer_runtime.settings import ConsumerSettings
 from surefoot.consumer_runtime.unit import Database, FenceLost, PartFailed, Position
 from surefoot.errors import words_of

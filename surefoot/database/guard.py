@@ -4,14 +4,22 @@ A commit in the middle would make the work durable without the record that it wa
 the handler's own. So the session refuses both, and so do its connection and SQL text; and because a handler may swallow
 the refusal, it is remembered, and the transaction fails when the handler returns. A rollback by SQLAlchemy itself
 (after a failed flush) is remembered as well.
+
+`Disposal` closes an engine whose server may have fallen silent: it says goodbye, and does not wait for an answer for
+ever.
 """
 
+import asyncio
 import re
 from typing import Any, NoReturn
+from weakref import WeakSet
 
 from sqlalchemy import Connection, Engine, event
+from sqlalchemy.event import listen
+from sqlalchemy.ext.asyncio import AsyncEngine
 from sqlalchemy.orm import Session, SessionTransaction
 
+from surefoot.database.connection import Connection as DriverConnection
 from surefoot.errors import HandlerMisuse
 
 _KEY = "surefoot.guard"
@@ -177,3 +185,21 @@ def set_guard(connection: Connection, guard: Guard) -> None:
 
 def lift_guard(connection: Connection) -> None:
     connection.info.pop(_KEY, None)
+
+
+class Disposal:
+    """Made with the engine: it remembers the connections that the engine opens."""
+
+    def __init__(self, engine: AsyncEngine) -> None:
+        self._engine = engine
+        self._drivers: WeakSet[DriverConnection] = WeakSet()
+        listen(engine.sync_engine, "connect", lambda made, _: self._drivers.add(made.driver_connection))
+
+    async def dispose(self, within_s: float) -> None:
+        """Close all connections; after so many seconds, by cutting them."""
+        closing = asyncio.create_task(self._engine.dispose())
+        await asyncio.wait([closing], timeout=within_s)
+        if not closing.done():
+            for driver in list(self._drivers):
+                driver.terminate()  # which ends the wait for an answer
+        await closing

@@ -4,7 +4,8 @@ A *scope* ("outbox", "log/billing/order.events") has numbered units; each unit h
 takes a unit raises its fence; writes that carry an older fence are refused by the statement that checks it, so an owner
 that was frozen past its lease can wake up and harm nothing. All times are the database's.
 
-The share of each member is decided in `surefoot.database.sharing`, which is pure.
+No member owns more than its fair share (rounded up), so that one that joins finds something to take, and no member
+gives up units that no other would take.
 """
 
 import asyncio
@@ -14,7 +15,6 @@ from datetime import timedelta
 
 from surefoot.database.connection import Connection, Statement, prepared
 from surefoot.database.schema import checked_schema
-from surefoot.database.sharing import to_acquire, to_release
 
 HEARTBEAT_VERBS = ("alive", "renew", "count", "take")
 
@@ -130,3 +130,18 @@ def _statements(schema: str) -> dict[str, str]:
         "gone": f"DELETE FROM {members} WHERE scope = $1 AND (member = $2 OR alive_until < now() - interval '1 hour')",
         "asleep": f"UPDATE {members} SET asleep = $3 WHERE scope = $1 AND member = $2",
     }
+
+
+def fair_share(*, units: int, members: int) -> int:
+    return -(-units // max(1, members))
+
+
+def to_acquire(*, held: int, units: int, members: int) -> int:
+    """How many more units to take, if there are free ones."""
+    return max(0, fair_share(units=units, members=members) - held)
+
+
+def to_release(held: frozenset[int], *, units: int, members: int) -> frozenset[int]:
+    """Which units to let go: the highest-numbered ones above the fair share."""
+    share = fair_share(units=units, members=members)
+    return frozenset(sorted(held)[share:])

@@ -9,7 +9,7 @@ from pydantic_settings import BaseSettings, SettingsConfigDict
 
 from surefoot.database.schema import DEFAULT_SCHEMA
 from surefoot.errors import ConfigurationError
-from surefoot.telemetry.webhook_body import Shape
+from surefoot.telemetry.webhook import Shape
 from surefoot.webhooks.standard import secret_bytes
 
 

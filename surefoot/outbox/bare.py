@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, TypeVar
 from surefoot.errors import InvalidEvent
 from surefoot.events import Event, EventData
 from surefoot.outbox.entry import Entry
-from surefoot.outbox.write import statement
+from surefoot.outbox.session import statement
 
 if TYPE_CHECKING:
     from surefoot.database.connection import Connection

@@ -3,6 +3,9 @@
 A shard's next rows are claimed only when its last ones are acknowledged and marked: one batch in flight, so that a
 refused record is never overtaken by a later one of its key. Nothing that fails here loses a row: what was not marked
 is PENDING.
+
+Each topic has its own outage: one whose leader is gone, or that we may not write to, must not keep the others waiting.
+When the whole log is away, all topics are; the lanes then find nothing to claim and rest.
 """
 
 import asyncio
@@ -19,14 +22,13 @@ from surefoot.database.leases import Lease
 from surefoot.errors import LogUnavailable
 from surefoot.failpoints import failpoint
 from surefoot.log.port import Publisher, Refusal, TopicSpec
-from surefoot.relay.metrics import FAILED, PUBLISHED, REFUSED, ROUND_SECONDS
+from surefoot.relay.metrics import FAILED, LOG_OUTAGES, PUBLISHED, REFUSED, ROUND_SECONDS
 from surefoot.relay.ownership import Ownership
-from surefoot.relay.plan import PendingRow, RefusedRow, plan, split
-from surefoot.relay.policy import ADVICE, GiveUp, TryAgain, after_refusal
+from surefoot.relay.plan import ADVICE, GiveUp, PendingRow, RefusedRow, TryAgain, after_refusal, plan, split
 from surefoot.relay.settings import RelaySettings
 from surefoot.relay.store import HOLD_ROWS, RefusedMark, RelayStore
-from surefoot.relay.topics_away import TopicsAway
 from surefoot.telemetry.alerts import Alert
+from surefoot.telemetry.outage import Outage
 
 log = structlog.get_logger("surefoot.relay")
 Notify = Callable[[Alert], Awaitable[None]]
@@ -190,3 +192,27 @@ class Lane:
                 first_key=rows[0].row.key,
                 error=rows[0].sentence,
             )
+
+
+class TopicsAway:
+    def __init__(self, settings: RelaySettings) -> None:
+        self._settings = settings
+        self._outages: dict[str, Outage] = {}
+        self._until: dict[str, float] = {}
+
+    def names(self) -> list[str]:
+        """Those to be left out of the next claim."""
+        now = time.monotonic()
+        return [topic for topic, until in self._until.items() if until > now]
+
+    def failed(self, topic: str, error: BaseException) -> None:
+        outage = self._outages.setdefault(
+            topic, Outage(f"the topic {topic}", LOG_OUTAGES, **self._settings.outage_pauses)
+        )
+        self._until[topic] = time.monotonic() + outage.failed(error).total_seconds()
+
+    def works(self, topic: str) -> None:
+        outage = self._outages.pop(topic, None)
+        if outage is not None:
+            outage.over()
+            self._until.pop(topic, None)

@@ -3,13 +3,20 @@
 While events come, lanes poll by themselves, a few milliseconds apart, and writers send no notifications. That holds for
 every lane as long as one of them finds something: nobody rings for the others. When all have found nothing for a while
 the relay says that it sleeps, and a lane waits for the bell or for the longest pause, whichever is first.
+
+A notification in every transaction would put all commits of the server in a queue. So a sleeping relay hangs out a
+sign, one column of a row that writers read anyway, and writers ring only while the sign is out. The sign is shared: a
+relay that wakes takes it in, one that still sleeps hangs it out again with its next heartbeat. Ringing is for speed
+only: a relay looks by itself after its longest pause at the latest.
 """
 
 import asyncio
 from collections.abc import Callable
 from datetime import timedelta
 
-from surefoot.relay.policy import next_pause
+from surefoot.database.connection import Connection, prepared
+from surefoot.database.schema import checked_schema
+from surefoot.relay.plan import next_pause
 
 AWAKE = timedelta(milliseconds=4)
 """Longest pause of a lane that nobody rings for."""
@@ -54,3 +61,47 @@ class Pacer:
             self._asleep = asleep
             self._say_asleep(asleep)
         return self._longest if asleep else pause
+
+
+CHANNEL = "surefoot_outbox"
+
+
+class Doorbell:
+    def __init__(self, ring: Callable[[], None], *, schema: str, lease: timedelta, heartbeat: timedelta) -> None:
+        self._ring = ring
+        self._schema = checked_schema(schema)
+        self._lease = lease
+        self._heartbeat = heartbeat
+        self._asleep = False
+        self._changed = asyncio.Event()
+
+    def set_asleep(self, asleep: bool) -> None:
+        """Hang the sign out, or take it in. It is done by `listen`, a moment later."""
+        self._asleep = asleep
+        self._changed.set()
+
+    async def listen(self, connection: Connection, stopping: asyncio.Event, works: Callable[[], None]) -> None:
+        """Hear the bell and keep the sign, until stopped."""
+        await connection.add_listener(CHANNEL, lambda *_: self._ring())
+        (sign,) = await prepared(
+            connection,
+            f"UPDATE {self._schema}.outbox_settings SET asleep_until = now() + $1::interval "
+            "WHERE $1::interval > interval '0' OR asleep_until > now()",
+        )
+        out = False
+        while not stopping.is_set():
+            self._changed.clear()
+            asleep = self._asleep
+            await sign.fetch(self._lease if asleep else timedelta(0))
+            works()
+            if asleep and not out:
+                self._ring()  # one more look by every lane: what was committed before the sign was out
+            out = asleep
+            await self._until_changed(stopping)
+
+    async def _until_changed(self, stopping: asyncio.Event) -> None:
+        waiting = [asyncio.create_task(self._changed.wait()), asyncio.create_task(stopping.wait())]
+        # Also while awake: that the connection still answers is found out only by using it.
+        await asyncio.wait(waiting, timeout=self._heartbeat.total_seconds(), return_when=asyncio.FIRST_COMPLETED)
+        for task in waiting:
+            task.cancel()

@@ -23,12 +23,11 @@ from surefoot.database.connection import (
 from surefoot.database.leases import Leases
 from surefoot.errors import LogUnavailable
 from surefoot.log.port import EventLog, Publisher
-from surefoot.relay.doorbell import Doorbell
 from surefoot.relay.housekeeping import keep_house
 from surefoot.relay.lane import Lane
 from surefoot.relay.metrics import DATABASE_OUTAGES, LOG_OUTAGES
 from surefoot.relay.ownership import Ownership
-from surefoot.relay.pacer import Pacer
+from surefoot.relay.pacer import Doorbell, Pacer
 from surefoot.relay.settings import RelaySettings
 from surefoot.relay.store import SESSION_SETTINGS, RelayStore
 from surefoot.telemetry.alerts import Alerts

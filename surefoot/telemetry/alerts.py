@@ -16,8 +16,7 @@ from typing import TYPE_CHECKING
 import structlog
 from prometheus_client import Counter
 
-from surefoot.telemetry.webhook import Webhook
-from surefoot.telemetry.webhook_body import body_of
+from surefoot.telemetry.webhook import Webhook, body_of
 
 if TYPE_CHECKING:
     import httpx

@@ -19,9 +19,10 @@ from surefoot.consumer.handlers import (
     EventHandler,
     Handler,
     OutsideHandler,
+    call_keys,
     is_for_commands,
+    prepared_json,
 )
-from surefoot.consumer.outside import call_keys, prepared_json
 from surefoot.errors import InvalidEvent
 from surefoot.events import BadRecord, Event, EventData, new_event, to_event
 from surefoot.events.commands import Command, command_of

@@ -15,7 +15,7 @@ from surefoot.events import new_event
 from surefoot.log.kafka.aiokafka_typed import new_admin
 from surefoot.log.kafka.log import KafkaLog
 from surefoot.outbox.entry import entry_of
-from surefoot.outbox.write import statement
+from surefoot.outbox.session import statement
 from surefoot.relay.operations import Operations
 from surefoot.testing.checkers import check_all
 from tests.crash.conftest import StartRelay

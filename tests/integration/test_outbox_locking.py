@@ -12,7 +12,7 @@ from surefoot import outbox
 from surefoot.events import new_event
 from surefoot.log.partitioner import key_hash
 from surefoot.outbox.entry import entry_of
-from surefoot.outbox.write import statement
+from surefoot.outbox.session import statement
 from tests.support.event_types import ThingHappened
 from tests.support.waiting import eventually
 

@@ -1,7 +1,6 @@
 """The tables, as people may read them with SQL: a public contract. One file per part."""
 
-from surefoot.database.tables.access import admin_requests, admin_tokens
-from surefoot.database.tables.audit import audit_log
+from surefoot.database.tables.audit import admin_requests, admin_tokens, audit_log
 from surefoot.database.tables.base import metadata
 from surefoot.database.tables.consumers import (
     command_barriers,
@@ -12,12 +11,15 @@ from surefoot.database.tables.consumers import (
 )
 from surefoot.database.tables.dead_letter_groups import dlq_group_changes, dlq_groups
 from surefoot.database.tables.dead_letters import dlq_events
-from surefoot.database.tables.dlq_told import dlq_told
-from surefoot.database.tables.dlq_work import dlq_approval_items, dlq_approvals, dlq_job_items, dlq_jobs
-from surefoot.database.tables.idempotency import idempotency_keys, idempotency_phases, pending_calls
-from surefoot.database.tables.idempotency_history import idempotency_history, idempotency_seals
-from surefoot.database.tables.leases import lease_members, leases
-from surefoot.database.tables.log import log_offsets, log_partitions, log_records, log_topics
+from surefoot.database.tables.dlq_work import dlq_approval_items, dlq_approvals, dlq_job_items, dlq_jobs, dlq_told
+from surefoot.database.tables.idempotency import (
+    idempotency_history,
+    idempotency_keys,
+    idempotency_phases,
+    idempotency_seals,
+    pending_calls,
+)
+from surefoot.database.tables.log import lease_members, leases, log_offsets, log_partitions, log_records, log_topics
 from surefoot.database.tables.outbox import outbox_events, outbox_settings
 from surefoot.database.tables.sagas import saga_definitions, saga_history, saga_instances, saga_timers
 

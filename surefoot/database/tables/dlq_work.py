@@ -109,3 +109,14 @@ dlq_approval_items = Table(
     PrimaryKeyConstraint("approval_id", "dlq_id", name="dlq_approval_items_pkey"),
 )
 Index("dlq_approval_items_event", dlq_approval_items.c.dlq_id)
+
+
+dlq_told = Table(
+    "dlq_told",
+    metadata,
+    Column("code", Text, nullable=False, comment="the alert"),
+    Column("subject", Text, nullable=False, comment="what it was about: a consumer"),
+    Column("told_at", DateTime(timezone=True), nullable=False, server_default=text("now()")),
+    Column("up_to", DateTime(timezone=True), comment="letters that died before this were among those told of"),
+    PrimaryKeyConstraint("code", "subject", name="dlq_told_pkey"),
+)

@@ -90,7 +90,7 @@ outbox_settings = Table(
 # transactions that lock in different orders would deadlock), then the rows, whose insert draws their positions. The
 # locks are held until the commit is visible, so within a key position order is commit order. Buckets, not keys, are
 # locked: the server's lock table is of bounded size. The notification is sent only while a relay says it sleeps.
-# (A single event, the usual case, is written by one plain statement that does the same: see surefoot.outbox.write.)
+# (A single event, the usual case, is written by one plain statement that does the same: see surefoot.outbox.session.)
 declare("""
 CREATE FUNCTION {schema}.outbox_write(
     event_ids uuid[], hashes integer[], topics text[], types text[], keys text[], bodies bytea[], headers text[]

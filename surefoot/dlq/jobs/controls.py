@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from pydantic import ValidationError
 
-from surefoot.consumer.controls import CONTROL_TYPE, TARGET_HEADER, Action, Control, Replacement
+from surefoot.consumer.contracts import CONTROL_TYPE, TARGET_HEADER, Action, Control, Replacement
 from surefoot.errors import SurefootError
 from surefoot.events.text import printable
 from surefoot.log.port import Record, TopicPartition

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
-from surefoot.consumer.controls import Replacement
+from surefoot.consumer.contracts import Replacement
 from surefoot.dlq.errors import InvalidEdit
 from surefoot.errors import SurefootError
 from surefoot.events import BadRecord, Catalogue, Envelope, decode, to_event

@@ -15,8 +15,8 @@ from uuid_utils import uuid7
 
 from surefoot.audit.people import Person, Role
 from surefoot.audit.record import Act, Action, record
-from surefoot.consumer.controls import Action as JobKind
-from surefoot.consumer.controls import Replacement
+from surefoot.consumer.contracts import Action as JobKind
+from surefoot.consumer.contracts import Replacement
 from surefoot.database import locks
 from surefoot.database.connection import Connection, Row
 from surefoot.dlq.deciding import reason_of, require

@@ -7,7 +7,7 @@ from math import isfinite
 import orjson
 from uuid_utils import uuid7
 
-from surefoot.consumer.controls import Action, Replacement
+from surefoot.consumer.contracts import Action, Replacement
 from surefoot.database.connection import Connection
 from surefoot.dlq.errors import InvalidRequest
 from surefoot.dlq.jobs.controls import lane_of

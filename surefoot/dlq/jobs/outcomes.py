@@ -10,8 +10,7 @@ from uuid import UUID
 
 import structlog
 
-from surefoot.consumer.contracts import ControlOutcome
-from surefoot.consumer.controls import Action
+from surefoot.consumer.contracts import Action, ControlOutcome
 from surefoot.database.connection import Connection, Row
 from surefoot.dlq.jobs.outcome_statements import OutcomeStatements
 from surefoot.dlq.jobs.settling import Decided, resolution, settled

@@ -2,7 +2,7 @@
 
 from collections import Counter
 
-from surefoot.consumer.controls import Action
+from surefoot.consumer.contracts import Action
 from surefoot.database.connection import Connection, Row
 from surefoot.dlq.errors import NoSuchJob
 from surefoot.dlq.jobs.settling import counts_as

@@ -17,8 +17,7 @@
 from dataclasses import dataclass
 from typing import Literal, assert_never, get_args
 
-from surefoot.consumer.contracts import Answer
-from surefoot.consumer.controls import Action
+from surefoot.consumer.contracts import Action, Answer
 from surefoot.events.text import printable
 
 Status = Literal["OPEN", "REPLAYING", "REPLAYED", "DISCARD_REQUESTED", "DISCARDED", "SUPERSEDED"]

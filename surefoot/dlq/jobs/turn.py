@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import assert_never
 
-from surefoot.consumer.controls import Replacement
+from surefoot.consumer.contracts import Replacement
 from surefoot.database.connection import Connection, Row
 from surefoot.dlq.jobs import pacing
 from surefoot.dlq.jobs.approval_statements import ApprovalStatements

@@ -6,8 +6,7 @@ from uuid import UUID
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from surefoot.consumer.contracts import Answer
-from surefoot.consumer.controls import Action
+from surefoot.consumer.contracts import Action, Answer
 from surefoot.dlq.jobs.pacing import JobStatus
 from surefoot.dlq.jobs.settling import CountsAs
 

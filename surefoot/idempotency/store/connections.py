@@ -27,8 +27,7 @@ from surefoot.database.connection import (
     shown_url,
     sqlalchemy_url,
 )
-from surefoot.database.disposal import Disposal
-from surefoot.database.guard import watch
+from surefoot.database.guard import Disposal, watch
 from surefoot.idempotency.errors import StoreAway
 
 WAIT_S = 5.0

@@ -23,7 +23,7 @@ from surefoot.idempotency.store.connections import ANSWER_S, CLOSE_S, Connection
 from surefoot.idempotency.store.statements import OURS, WORK
 from surefoot.outbox import Outbox
 from surefoot.outbox.session import forget, take
-from surefoot.outbox.write import statement as outbox_statement
+from surefoot.outbox.session import statement as outbox_statement
 
 T = TypeVar("T", bound=EventData)
 ABORTED = "25P02"

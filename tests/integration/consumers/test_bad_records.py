@@ -11,7 +11,7 @@ import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 
 from surefoot.consumer import Consumer
-from surefoot.consumer_runtime.reading import Bad, read
+from surefoot.consumer_runtime.plan import Bad, read
 from surefoot.events import new_event
 from surefoot.log.kafka.log import KafkaLog
 from surefoot.log.kafka.settings import KafkaSettings

@@ -12,7 +12,7 @@ import pytest
 from surefoot.consumer import Consumer, OutsideCall, Transaction
 from surefoot.consumer_runtime.outside import OutsideCalls, Slots
 from surefoot.consumer_runtime.parking import ParkedRow
-from surefoot.consumer_runtime.reading import Delivery, read
+from surefoot.consumer_runtime.plan import Delivery, read
 from surefoot.consumer_runtime.unit import Database, FenceLost, Position
 from surefoot.events import Event, new_event
 from surefoot.log.port import StoredRecord, TopicPartition

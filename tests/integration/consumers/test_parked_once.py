@@ -7,7 +7,7 @@ import asyncpg
 import pytest
 
 from surefoot.consumer import Consumer, OutsideCall, Retry, Transaction
-from surefoot.consumer_runtime.positions import From
+from surefoot.consumer_runtime.partitions import From
 from surefoot.consumer_runtime.runtime import ConsumerRuntime
 from surefoot.consumer_runtime.settings import ConsumerSettings
 from surefoot.events import Event, Money

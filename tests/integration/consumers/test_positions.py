@@ -6,7 +6,7 @@ import asyncpg
 import pytest
 
 from surefoot.consumer import Consumer, Transaction
-from surefoot.consumer_runtime.positions import From, PositionLost
+from surefoot.consumer_runtime.partitions import From, PositionLost
 from surefoot.consumer_runtime.runtime import ConsumerRuntime
 from surefoot.consumer_runtime.settings import ConsumerSettings
 from surefoot.errors import ConfigurationError

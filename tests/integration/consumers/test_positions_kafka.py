@@ -7,7 +7,7 @@ import pytest
 from aiokafka.admin import AIOKafkaAdminClient, RecordsToDelete
 from aiokafka.structs import TopicPartition as KafkaPartition
 
-from surefoot.consumer_runtime.positions import From, PositionLost
+from surefoot.consumer_runtime.partitions import From, PositionLost
 from surefoot.log.kafka.log import KafkaLog
 from surefoot.log.kafka.settings import KafkaSettings
 from surefoot.log.port import TopicPartition

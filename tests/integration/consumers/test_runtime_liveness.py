@@ -17,7 +17,7 @@ from structlog.testing import capture_logs
 
 from surefoot.consumer import Consumer, HandlerMisuse, Transaction
 from surefoot.consumer_runtime import runtime as runtime_module
-from surefoot.consumer_runtime.positions import From
+from surefoot.consumer_runtime.partitions import From
 from surefoot.consumer_runtime.runtime import ConsumerRuntime
 from surefoot.consumer_runtime.settings import ConsumerSettings
 from surefoot.errors import LogUnavailable

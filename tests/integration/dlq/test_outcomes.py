@@ -3,8 +3,7 @@
 import asyncpg
 import pytest
 
-from surefoot.consumer.contracts import Answer
-from surefoot.consumer.controls import Action
+from surefoot.consumer.contracts import Action, Answer
 from surefoot.dlq.jobs.outcomes import Outcomes
 from surefoot.events import new_event
 from surefoot.log.port import Record, StoredRecord, TopicPartition

@@ -7,8 +7,7 @@ from typing import Any
 import asyncpg
 from uuid_utils import uuid7
 
-from surefoot.consumer.contracts import Answer, ControlOutcome
-from surefoot.consumer.controls import Action
+from surefoot.consumer.contracts import Action, Answer, ControlOutcome
 from surefoot.dlq.intake.intake import Intake
 from surefoot.log.port import EventLog, StoredRecord
 from tests.support.consumer.processes import publish

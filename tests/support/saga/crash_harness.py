@@ -12,7 +12,7 @@ from pathlib import Path
 
 import asyncpg
 
-from surefoot.consumer.controls import CONTROL_TYPE, TARGET_HEADER
+from surefoot.consumer.contracts import CONTROL_TYPE, TARGET_HEADER
 from surefoot.events import Event, EventData, new_event
 from surefoot.log.partitioner import key_hash, partition_of
 from surefoot.log.port import EventLog, Record, TopicPartition

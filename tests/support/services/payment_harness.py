@@ -19,7 +19,7 @@ from services.payment.settings import PaymentSettings
 from services.tables import create_tables
 from surefoot.cli.topics import declared
 from surefoot.consumer import Retry
-from surefoot.consumer.outside import call_keys
+from surefoot.consumer.handlers import call_keys
 from surefoot.consumer_runtime.runtime import ConsumerRuntime
 from surefoot.events import Event, EventData, Money, new_event
 from surefoot.events.commands import Command, Direction

@@ -9,9 +9,8 @@ from typing import Any, cast
 from surefoot.cli.main import main as main
 from surefoot.consumer_runtime import batch
 from surefoot.consumer_runtime.parking import Parking
-from surefoot.consumer_runtime.partitions import Partitions
-from surefoot.consumer_runtime.positions import Positions
-from surefoot.consumer_runtime.reading import Reading
+from surefoot.consumer_runtime.partitions import Partitions, Positions
+from surefoot.consumer_runtime.plan import Reading
 from surefoot.consumer_runtime.statements import Statements
 from surefoot.consumer_runtime.unit import Position, Unit
 from surefoot.database.connection import Connection

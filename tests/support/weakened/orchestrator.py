@@ -12,7 +12,7 @@ from typing import Any, cast
 
 from surefoot.cli.main import main as main
 from surefoot.consumer_runtime import batch
-from surefoot.consumer_runtime.reading import Reading
+from surefoot.consumer_runtime.plan import Reading
 from surefoot.consumer_runtime.unit import Position, Unit
 from surefoot.database.connection import Connection, connect
 from surefoot.events import Event, EventData

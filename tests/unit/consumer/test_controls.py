@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
-from surefoot.consumer.controls import TARGET_HEADER, Control, Replacement, target_of
+from surefoot.consumer.contracts import TARGET_HEADER, Control, Replacement, target_of
 
 
 def base64_of(raw: bytes) -> str:

@@ -2,7 +2,7 @@
 
 from datetime import timedelta
 
-from surefoot.consumer_runtime.batch_size import BatchSize
+from surefoot.consumer_runtime.buffer import BatchSize
 from surefoot.consumer_runtime.settings import ConsumerSettings
 
 

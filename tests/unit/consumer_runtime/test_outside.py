@@ -3,7 +3,7 @@
 import pytest
 
 from surefoot.consumer import Permanent
-from surefoot.consumer.outside import call_keys, prepared_json
+from surefoot.consumer.handlers import call_keys, prepared_json
 from surefoot.events import Event, EventData, new_event
 from surefoot.events.commands import command_of
 from tests.support.consumer.stock_commands import release, reserve

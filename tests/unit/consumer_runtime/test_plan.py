@@ -4,10 +4,23 @@ from itertools import chain
 from typing import Any
 
 from surefoot.consumer.consumer import WhenDead
-from surefoot.consumer.controls import Control
+from surefoot.consumer.contracts import Control
 from surefoot.consumer.handlers import BatchHandler, EventHandler, Handler, OutsideHandler
-from surefoot.consumer_runtime.plan import Bury, Handle, HandleRun, Obey, Prepare, Wait, cut, plan
-from surefoot.consumer_runtime.reading import Bad, Delivery, Passed, Reading, Told
+from surefoot.consumer_runtime.plan import (
+    Bad,
+    Bury,
+    Delivery,
+    Handle,
+    HandleRun,
+    Obey,
+    Passed,
+    Prepare,
+    Reading,
+    Told,
+    Wait,
+    cut,
+    plan,
+)
 from surefoot.events import event_type_of, new_event
 from tests.support.consumer.records import raw
 from tests.support.corpus import each_of

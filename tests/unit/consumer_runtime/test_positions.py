@@ -2,7 +2,7 @@
 
 import pytest
 
-from surefoot.consumer_runtime.positions import From, gap, parse_from, parse_place
+from surefoot.consumer_runtime.partitions import From, gap, parse_from, parse_place
 from surefoot.errors import ConfigurationError
 from surefoot.log.port import TopicPartition
 from tests.support.corpus import each_of

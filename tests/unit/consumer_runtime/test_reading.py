@@ -5,7 +5,7 @@ import json
 import pytest
 
 from surefoot.consumer import Consumer, Transaction
-from surefoot.consumer_runtime.reading import Bad, Delivery, Passed, Told, read
+from surefoot.consumer_runtime.plan import Bad, Delivery, Passed, Told, read
 from surefoot.events import Event, new_event
 from surefoot.log.port import Record
 from tests.support.bad_records import CASES, BadCase

@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from surefoot.database.sharing import to_acquire, to_release
+from surefoot.database.leases import to_acquire, to_release
 
 
 def test_one_member_takes_everything() -> None:

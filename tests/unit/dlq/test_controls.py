@@ -5,7 +5,7 @@ import json
 
 import pytest
 
-from surefoot.consumer.controls import Action, Control, Replacement
+from surefoot.consumer.contracts import Action, Control, Replacement
 from surefoot.dlq.jobs.controls import CannotBeTold, Item, control_of, lane_of
 from surefoot.events import decode
 from surefoot.log.port import TopicPartition

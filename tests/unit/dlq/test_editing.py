@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 
 import pytest
 
-from surefoot.consumer.controls import Replacement
+from surefoot.consumer.contracts import Replacement
 from surefoot.dlq.errors import InvalidEdit
 from surefoot.dlq.jobs.editing import DeadRecord, edited
 from surefoot.events import decode, encode, new_event

@@ -2,8 +2,7 @@
 
 from typing import get_args
 
-from surefoot.consumer.contracts import Answer
-from surefoot.consumer.controls import Action
+from surefoot.consumer.contracts import Action, Answer
 from surefoot.dlq.jobs.settling import Decided, Settlement, counts_as, resolution, settled
 from tests.support.corpus import each_of
 

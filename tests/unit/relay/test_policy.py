@@ -2,7 +2,7 @@
 
 from datetime import timedelta
 
-from surefoot.relay.policy import GiveUp, TryAgain, after_refusal, next_pause
+from surefoot.relay.plan import GiveUp, TryAgain, after_refusal, next_pause
 from surefoot.retry import backoff
 from tests.support.corpus import each_of
 

@@ -13,8 +13,7 @@ from standardwebhooks import Webhook as Verifier
 from surefoot.dlq.settings import DlqSettings
 from surefoot.telemetry import alerts as module
 from surefoot.telemetry.alerts import Alert, Alerts
-from surefoot.telemetry.webhook import Webhook
-from surefoot.telemetry.webhook_body import body_of
+from surefoot.telemetry.webhook import Webhook, body_of
 from tests.support.alert_receiver import AlertReceiver, alert_receiver
 
 pytestmark = pytest.mark.slow

@@ -5,7 +5,7 @@ import json
 
 import pytest
 
-from surefoot.consumer.controls import CONTROL_TYPE, TARGET_HEADER
+from surefoot.consumer.contracts import CONTROL_TYPE, TARGET_HEADER
 from surefoot.log.port import Headers, StoredRecord
 from surefoot.testing.balance import Balance, Identity, weigh
 
