@@ -23,8 +23,7 @@ from surefoot.events.envelope import BadRecordReason
 from surefoot.events.event_type import EventData
 from surefoot.events.masking import personal_texts, without
 from surefoot.events.text import format_time, has_forbidden, printable
-from surefoot.log.partitioner import key_hash
-from surefoot.log.port import StoredRecord
+from surefoot.log.port import StoredRecord, key_hash
 
 if TYPE_CHECKING:
     from surefoot.outbox.entry import Entry

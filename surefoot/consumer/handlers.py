@@ -19,7 +19,7 @@ from surefoot.consumer.failures import Permanent
 from surefoot.consumer.identity import inbox_identity
 from surefoot.errors import InvalidEvent
 from surefoot.events import Event, EventData, EventType
-from surefoot.events.commands import Command
+from surefoot.events.event import Command
 
 if TYPE_CHECKING:
     from sqlalchemy.ext.asyncio import AsyncSession

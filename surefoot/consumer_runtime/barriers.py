@@ -17,8 +17,8 @@ from uuid_utils import uuid7
 from surefoot.database.connection import Connection
 from surefoot.events import Event, EventData, encode_data, event_type_of
 from surefoot.events.binding import header_texts
-from surefoot.events.commands import Command, Direction
-from surefoot.log.partitioner import key_hash
+from surefoot.events.event import Command, Direction
+from surefoot.log.port import key_hash
 from surefoot.outbox.entry import Entry
 
 if TYPE_CHECKING:  # a unit holds the barriers of its transaction

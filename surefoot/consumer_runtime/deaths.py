@@ -14,7 +14,7 @@ from surefoot.consumer.handlers import is_for_commands
 from surefoot.consumer_runtime.plan import Bad, Delivery
 from surefoot.errors import InvalidEvent
 from surefoot.events import Event, Topic, new_event
-from surefoot.events.commands import Command, command_of
+from surefoot.events.event import Command, command_of
 from surefoot.outbox.entry import Entry, entry_of
 
 

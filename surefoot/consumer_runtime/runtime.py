@@ -19,10 +19,9 @@ from surefoot.consumer_runtime.batch import Batches
 from surefoot.consumer_runtime.buffer import BatchSize, PollSize
 from surefoot.consumer_runtime.controls import Controls
 from surefoot.consumer_runtime.failing import Failing, explained, is_away, outage_of
-from surefoot.consumer_runtime.handling import Handling
+from surefoot.consumer_runtime.handling import Handling, Slots
 from surefoot.consumer_runtime.housekeeping import Housekeeping
 from surefoot.consumer_runtime.metrics import HEARTBEAT
-from surefoot.consumer_runtime.outside import Slots
 from surefoot.consumer_runtime.parked_batch import ParkedBatches
 from surefoot.consumer_runtime.parking import Parking
 from surefoot.consumer_runtime.partitions import From, Partitions, Positions, gap

@@ -18,7 +18,7 @@ from surefoot.consumer.handlers import OutsideHandler
 from surefoot.consumer_runtime.batch import Batches, Carried
 from surefoot.consumer_runtime.buffer import BatchSize, Buffer
 from surefoot.consumer_runtime.failing import Failing, is_about_what_was_given
-from surefoot.consumer_runtime.outside import OutsideCalls, Slots
+from surefoot.consumer_runtime.handling import OutsideCalls, Slots
 from surefoot.consumer_runtime.parked_batch import ParkedBatches
 from surefoot.consumer_runtime.parking import NoLongerParked, ParkedRow, Parking
 from surefoot.consumer_runtime.plan import Bad, Delivery, Reading, Told, cut, read, unreadable

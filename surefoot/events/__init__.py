@@ -5,7 +5,7 @@ Pure: nothing in here reads or writes anything, and nothing in here knows of a d
 
 from surefoot.events.binding import BadRecord, Envelope, decode, encode, to_event
 from surefoot.events.catalogue import Catalogue
-from surefoot.events.event import Event, encode_data, new_event
+from surefoot.events.event import Command, Event, encode_data, new_event
 from surefoot.events.event_type import EventData, EventType, Topic, event_type_of
 from surefoot.events.masking import Personal
 from surefoot.events.money import Money
@@ -13,6 +13,7 @@ from surefoot.events.money import Money
 __all__ = [
     "BadRecord",
     "Catalogue",
+    "Command",
     "Envelope",
     "Event",
     "EventData",

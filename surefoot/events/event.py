@@ -14,7 +14,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from typing import Generic, TypeVar, get_args
+from typing import Generic, Literal, TypeVar, cast, get_args
 
 from pydantic import ValidationError
 from pydantic_core import PydanticSerializationError
@@ -199,3 +199,42 @@ def _utc(time: datetime) -> datetime:
             "The event's time has no time zone, so nobody else can know when it was: use datetime.now(UTC)."
         )
     return time.astimezone(UTC)
+
+
+Direction = Literal["do", "undo"]
+SAGA, STEP, DIRECTION, ATTEMPT = "sagaid", "sagastep", "sagadirection", "sagaattempt"
+MAX_NAME = 200
+_ATTEMPT = re.compile("[1-9][0-9]{0,5}")
+
+
+@dataclass(frozen=True, slots=True)
+class Command:
+    """Which step of which saga a command belongs to. Saga, step and direction identify it; attempts repeat it."""
+
+    saga_id: str
+    step: str
+    direction: Direction = "do"
+    attempt: int = 1
+
+    def extensions(self) -> Mapping[str, str]:
+        """The attributes to send it with."""
+        return {SAGA: self.saga_id, STEP: self.step, DIRECTION: self.direction, ATTEMPT: str(self.attempt)}
+
+
+def command_of(event: Event[EventData]) -> Command | None:
+    """What the event says of itself as a command; None if it is none. Raises InvalidEvent if it is half of one."""
+    given = event.extensions
+    saga_id, step, direction = given.get(SAGA), given.get(STEP), given.get(DIRECTION)
+    if saga_id is None and step is None and direction is None:
+        return None
+    attempt = given.get(ATTEMPT, "1")
+    if not saga_id or not step or len(saga_id) > MAX_NAME or len(step) > MAX_NAME:
+        raise InvalidEvent(
+            f"The command {event.type} does not say which step of which saga it is for: it needs {SAGA} and {STEP}, "
+            f"of 1 to {MAX_NAME} characters."
+        )
+    if direction not in get_args(Direction) or not _ATTEMPT.fullmatch(attempt):
+        raise InvalidEvent(
+            f"The command {event.type} needs {DIRECTION} to be do or undo, and {ATTEMPT} to be a number above zero."
+        )
+    return Command(saga_id, step, cast(Direction, direction), int(attempt))

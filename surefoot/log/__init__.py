@@ -3,7 +3,6 @@
 Code that uses the port does not know which adapter it got, and does not load the settings of either.
 """
 
-from surefoot.log.partitioner import key_hash, partition_of
 from surefoot.log.port import (
     Acknowledged,
     EventLog,
@@ -14,6 +13,8 @@ from surefoot.log.port import (
     Subscription,
     TopicPartition,
     TopicSpec,
+    key_hash,
+    partition_of,
 )
 
 __all__ = [

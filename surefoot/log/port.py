@@ -7,6 +7,7 @@ Two adapters stand behind it, `surefoot.log.kafka` and `surefoot.log.postgres`; 
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
+from struct import Struct
 from typing import Literal, NamedTuple, Protocol
 
 Headers = Sequence[tuple[str, bytes | None]]
@@ -186,3 +187,34 @@ def too_large(size: int, limit: int, topic: str) -> str:
         f"The record is {size:,} bytes (key, value and headers); the topic {topic} takes at most {limit:,}. "
         "Make the event smaller, or raise the topic's max_record_bytes."
     )
+
+
+_MASK = 0xFFFFFFFF
+_M = 0x5BD1E995
+_WORD = Struct("<I")
+
+
+def key_hash(key: bytes) -> int:
+    """Kafka's murmur2 with the sign bit cleared: 0 to 2**31 - 1."""
+    length = len(key)
+    h = (0x9747B28C ^ length) & _MASK
+    whole = length & ~3
+    for (word,) in _WORD.iter_unpack(key[:whole]):
+        k = word * _M & _MASK
+        k ^= k >> 24
+        h = (h * _M & _MASK) ^ (k * _M & _MASK)
+    rest = length - whole
+    if rest == 3:
+        h ^= key[whole + 2] << 16
+    if rest >= 2:
+        h ^= key[whole + 1] << 8
+    if rest >= 1:
+        h = (h ^ key[whole]) * _M & _MASK
+    h ^= h >> 13
+    h = h * _M & _MASK
+    h ^= h >> 15
+    return h & 0x7FFFFFFF
+
+
+def partition_of(hashed: int, partitions: int) -> int:
+    return hashed % partitions

@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 
 from surefoot.database.connection import Connection, is_database_error
 from surefoot.errors import ConfigurationError, SurefootError
-from surefoot.events.commands import Direction
+from surefoot.events.event import Direction
 from surefoot.orchestrator.deciding import carry_out
 from surefoot.orchestrator.possible import Given, refusal, result_of
 from surefoot.orchestrator.store import Store

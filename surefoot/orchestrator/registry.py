@@ -10,7 +10,7 @@ from typing import Any
 from surefoot.consumer.contracts import CommandFailed
 from surefoot.errors import ConfigurationError
 from surefoot.events import Event, EventData, event_type_of
-from surefoot.events.commands import Direction
+from surefoot.events.event import Direction
 from surefoot.saga import Definition, Saga
 from surefoot.saga.binding import stored_result
 from surefoot.saga.definition import Step, Wait

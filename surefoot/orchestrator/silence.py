@@ -16,9 +16,8 @@ from functools import lru_cache
 from typing import Literal, get_type_hints
 
 from surefoot.events import EventData, Topic, event_type_of
-from surefoot.events.commands import Direction
-from surefoot.log.partitioner import key_hash, partition_of
-from surefoot.log.port import TopicPartition
+from surefoot.events.event import Direction
+from surefoot.log.port import TopicPartition, key_hash, partition_of
 from surefoot.saga.definition import Make, Step
 
 Offsets = Mapping[TopicPartition, int]

@@ -6,7 +6,7 @@ from uuid import UUID
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from surefoot.events.commands import Direction
+from surefoot.events.event import Direction
 from surefoot.saga.instance import Status, StepState, TimerKind
 
 

@@ -13,7 +13,7 @@ from pydantic import BaseModel
 
 from surefoot.errors import InvalidEvent
 from surefoot.events import Event, EventData, new_event
-from surefoot.events.commands import Command
+from surefoot.events.event import Command
 from surefoot.saga import Definition, Instance, Status
 from surefoot.saga.binding import call, parse_result
 from surefoot.saga.decision import Decision, Send, Tell

@@ -12,7 +12,7 @@ from surefoot.errors import EventTooLarge, InvalidEvent
 from surefoot.events import Event, EventData, event_type_of, new_event
 from surefoot.events.binding import header_texts
 from surefoot.events.event import encode_data
-from surefoot.log.partitioner import key_hash
+from surefoot.log.port import key_hash
 from surefoot.telemetry.tracing import current_trace
 
 T = TypeVar("T", bound=EventData)

@@ -9,8 +9,16 @@ from typing import NamedTuple, assert_never
 
 import orjson
 
-from surefoot.log.partitioner import partition_of
-from surefoot.log.port import Acknowledged, PublishOutcome, Record, Refusal, Refused, TopicPartition, TopicSpec
+from surefoot.log.port import (
+    Acknowledged,
+    PublishOutcome,
+    Record,
+    Refusal,
+    Refused,
+    TopicPartition,
+    TopicSpec,
+    partition_of,
+)
 from surefoot.retry import backoff
 
 

@@ -5,7 +5,7 @@ write into its history. Frozen values; the runtime carries them out in one trans
 from dataclasses import dataclass
 from typing import Literal
 
-from surefoot.events.commands import Direction
+from surefoot.events.event import Direction
 from surefoot.saga.instance import Instance, Status, Timer
 
 NoteKind = Literal[

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any, Literal
 
-from surefoot.events.commands import Direction
+from surefoot.events.event import Direction
 from surefoot.saga.stimulus import Arrived, Replied
 
 Status = Literal["RUNNING", "COMPENSATING", "PAUSED", "COMPLETED", "COMPENSATED", "FAILED", "STUCK"]

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from surefoot.events.commands import Direction
+from surefoot.events.event import Direction
 
 Answer = Literal["done", "refused", "failed"]
 """refused: it was not done. failed: nobody knows whether it was done."""

@@ -10,7 +10,7 @@ from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
-from surefoot.events.commands import Direction
+from surefoot.events.event import Direction
 from surefoot.retry import Retry
 from surefoot.saga.decision import Decision, Note, NoteKind, Send, Tell
 from surefoot.saga.definition import Branch, Definition, DefinitionError, Node, Step, Wait

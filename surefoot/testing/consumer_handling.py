@@ -4,9 +4,10 @@ What a handler publishes, the reply that is kept and the outcome come about toge
 when it raises.
 """
 
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from contextlib import AbstractAsyncContextManager
-from typing import Literal, assert_never
+from dataclasses import dataclass
+from typing import Any, Literal, assert_never
 
 import orjson
 
@@ -25,12 +26,98 @@ from surefoot.consumer.handlers import (
 )
 from surefoot.errors import InvalidEvent
 from surefoot.events import BadRecord, Event, EventData, new_event, to_event
-from surefoot.events.commands import Command, command_of
+from surefoot.events.event import Command, command_of
 from surefoot.telemetry.tracing import handling
-from surefoot.testing.consumer_barriers import Barrier, Barriers
-from surefoot.testing.consumer_faults import Faults
-from surefoot.testing.consumer_records import Delivered, read_back
+from surefoot.testing.consumer_records import Delivered, KitMisuse, read_back
 from surefoot.testing.consumer_transaction import transaction
+
+
+@dataclass(slots=True)
+class _Fault:
+    calls_before: int
+    times: int
+    error: Exception
+
+
+class Faults:
+    def __init__(self, consumer: Consumer) -> None:
+        self._consumer = consumer
+        self._planned: dict[str, list[_Fault]] = {}
+
+    def plan(self, name: str, *, on_call: int, times: int, error: Exception) -> None:
+        known = sorted({name for handler in self._consumer.handlers for name in _functions(handler)})
+        if name not in known:
+            raise KitMisuse(f"{self._consumer.name} has no function {name} to fail: it has {', '.join(known)}.")
+        if on_call < 1 or times < 1:
+            raise KitMisuse(f"fail(on_call={on_call}, times={times}): both are numbers from 1 up.")
+        self._planned.setdefault(name, []).append(_Fault(on_call - 1, times, error))
+
+    async def call(self, function: Callable[..., Awaitable[Any]], *arguments: object) -> Any:
+        """Call a function of the consumer's, unless it is to fail now."""
+        struck: Exception | None = None
+        for fault in self._planned.get(name_of(function), ()):
+            if fault.calls_before > 0:
+                fault.calls_before -= 1
+            elif fault.times > 0:
+                fault.times -= 1
+                struck = struck or fault.error
+        if struck is not None:
+            raise struck
+        return await function(*arguments)
+
+
+def _functions(handler: Handler) -> list[str]:
+    if not isinstance(handler, OutsideHandler):
+        return [handler.name]
+    return [handler.name, name_of(handler.call), *([name_of(handler.prepare)] if handler.prepare else [])]
+
+
+def name_of(function: Callable[..., Any]) -> str:
+    return str(getattr(function, "__name__", repr(function)))
+
+
+@dataclass(frozen=True, slots=True)
+class Barrier:
+    """The reply, to be given again; or, before the command came, that its undo came first."""
+
+    barred: bool
+    reply: Event[EventData] | None
+
+
+class Barriers:
+    """A command that does not say which step it is for (None) leaves nothing."""
+
+    def __init__(self) -> None:
+        self._settled: dict[tuple[str, str, str], Barrier] = {}
+
+    def of(self, command: Command | None) -> Barrier | None:
+        return None if command is None else self._settled.get(_place(command))
+
+    def keep(self, command: Command | None, reply: Event[EventData] | None) -> None:
+        if command is not None:
+            self._settled[_place(command)] = Barrier(barred=False, reply=reply)
+            self.bar_the_do(command)
+
+    def bar_the_do(self, command: Command | None) -> None:
+        """An undo bars its do, should that still come."""
+        if command is not None and command.direction == "undo":
+            self._settled.setdefault(_do_of(command), Barrier(barred=True, reply=None))
+
+    def was_done(self, command: Command | None) -> bool:
+        """In an undo: whether its do was carried out."""
+        if command is None or command.direction == "do":
+            return False
+        do = self._settled.get(_do_of(command))
+        return do is not None and not do.barred
+
+
+def _place(command: Command) -> tuple[str, str, str]:
+    return command.saga_id, command.step, command.direction
+
+
+def _do_of(command: Command) -> tuple[str, str, str]:
+    return command.saga_id, command.step, "do"
+
 
 Settled = Literal["PROCESSED", "BARRED"]
 

@@ -14,9 +14,8 @@ from dataclasses import replace
 
 from surefoot.consumer import Consumer
 from surefoot.events import Event, EventData, new_event
-from surefoot.events.commands import Command, Direction
-from surefoot.testing.consumer_faults import Faults
-from surefoot.testing.consumer_handling import Handling
+from surefoot.events.event import Command, Direction
+from surefoot.testing.consumer_handling import Faults, Handling
 from surefoot.testing.consumer_loop import Loop
 from surefoot.testing.consumer_records import Dead, Delivered, KitMisuse, Outcome, delivered, identity
 from surefoot.testing.consumer_records import shuffled as in_mixed_order

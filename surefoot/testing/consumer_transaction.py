@@ -14,7 +14,7 @@ from sqlalchemy.orm import Session, SessionTransaction
 
 from surefoot.consumer import HandlerMisuse, Transaction
 from surefoot.events import Event, EventData
-from surefoot.events.commands import Command
+from surefoot.events.event import Command
 from surefoot.outbox.entry import as_event, entry_of
 from surefoot.testing.consumer_records import KitMisuse, read_back
 

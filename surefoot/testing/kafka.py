@@ -16,8 +16,7 @@ from typing import Any, Literal
 
 from surefoot.errors import ConfigurationError, SurefootError
 from surefoot.log.kafka.settings import ADDRESS_VARIABLE
-from surefoot.testing.kafka_node import LocalKafka
-from surefoot.testing.kafka_probe import answers
+from surefoot.testing.kafka_node import LocalKafka, answers
 
 __all__ = ["Broker", "LocalKafka", "find_kafka"]
 

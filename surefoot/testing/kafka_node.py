@@ -3,6 +3,7 @@
 A restart keeps the port and the data, so that an outage looks to clients as a real one does.
 """
 
+import asyncio
 import contextlib
 import os
 import shutil
@@ -12,14 +13,50 @@ import subprocess
 import tempfile
 import time
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from datetime import timedelta
 from pathlib import Path
 from types import TracebackType
 from typing import Self
 
 from surefoot.errors import ConfigurationError, LogUnavailable
+from surefoot.log.kafka.aiokafka_typed import KafkaError, new_admin
+from surefoot.log.kafka.settings import KafkaSettings
 from surefoot.process_guard import guarded_popen, remove_with_me
 from surefoot.testing.kafka_jars import ClassArchive, kafka_jars
-from surefoot.testing.kafka_probe import answers
+
+PROBE_TIMEOUT = timedelta(seconds=2)
+
+
+def answers(address: str) -> bool:
+    """Ask once, briefly. May be called from within a running event loop too (it then blocks that loop)."""
+    if not _port_is_open(address):
+        return False  # aiokafka would log an error for each try
+    with ThreadPoolExecutor(1) as apart:
+        return apart.submit(asyncio.run, _metadata(address)).result()
+
+
+async def _metadata(address: str) -> bool:
+    settings = KafkaSettings(bootstrap_servers=address, request_timeout=PROBE_TIMEOUT)
+    admin = new_admin(settings)
+    try:
+        async with asyncio.timeout(PROBE_TIMEOUT.total_seconds()):
+            await admin.start()
+            return bool((await admin.describe_cluster())["brokers"])
+    except (KafkaError, OSError):  # TimeoutError is an OSError
+        return False
+    finally:
+        await admin.close()
+
+
+def _port_is_open(address: str) -> bool:
+    host, _, port = address.split(",")[0].rpartition(":")
+    try:
+        with socket.create_connection((host, int(port)), timeout=PROBE_TIMEOUT.total_seconds()):
+            return True
+    except OSError:
+        return False
+
 
 START_TIMEOUT_S = 60
 STOP_TIMEOUT_S = 30

@@ -3,7 +3,7 @@ never come to it in production is a misuse of the kit, and said so.
 """
 
 from surefoot.events import EventData
-from surefoot.events.commands import Direction
+from surefoot.events.event import Direction
 from surefoot.saga.binding import stored_result
 from surefoot.saga.definition import Reply, Step, Wait
 from surefoot.saga.instance import StepRecord

@@ -11,12 +11,14 @@ happened, and says in a sentence what was expected and what came instead. Nothin
 """
 
 from collections.abc import Sequence
+from typing import Any
 
 from surefoot.events import EventData
 from surefoot.saga import Saga, Status
 from surefoot.saga.decision import Note
 from surefoot.saga.instance import ENDED
-from surefoot.saga.stimulus import Stimulus
+from surefoot.saga.operating import result_for_skip
+from surefoot.saga.stimulus import Operated, Stimulus, Verb
 from surefoot.testing.consumer_records import KitMisuse
 from surefoot.testing.saga_answers import (
     answers_of,
@@ -28,10 +30,37 @@ from surefoot.testing.saga_answers import (
     reply_with,
     timer_of,
 )
-from surefoot.testing.saga_people import Operator
 from surefoot.testing.saga_run import Run
 
 __all__ = ["KitMisuse", "SagaKit"]
+
+
+class Operator:
+    def __init__(self, run: Run) -> None:
+        self._run = run
+
+    def pause(self, by: str, why: str) -> None:
+        self._act("pause", by, why)
+
+    def resume(self, by: str, why: str) -> None:
+        self._act("resume", by, why)
+
+    def retry(self, by: str, why: str) -> None:
+        """Send the command awaited once more; or let a wait that was late wait once more."""
+        self._act("retry", by, why)
+
+    def skip(self, by: str, why: str, *, result: EventData | None = None) -> None:
+        """Take what is awaited as done with this result; or, while the saga is undone, as undone."""
+        awaited, stored = self._run.saga.awaited, None
+        if awaited is not None and awaited[1] == "do":
+            stored = result_for_skip(self._run.definition, awaited[0].name, result)
+        self._act("skip", by, why, stored)
+
+    def compensate(self, by: str, why: str) -> None:
+        self._act("compensate", by, why)
+
+    def _act(self, verb: Verb, by: str, why: str, result: Any = None) -> None:
+        self._run.take(Operated(verb, by, why, result=result))
 
 
 class SagaKit:

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from surefoot.events import EventData, event_type_of, new_event
-from surefoot.events.commands import Direction
+from surefoot.events.event import Direction
 from surefoot.saga import Definition, Instance, begin, decide
 from surefoot.saga.binding import call, name_of, parse_result
 from surefoot.saga.decision import Decision, Note, Send, Tell

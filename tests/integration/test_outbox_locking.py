@@ -10,7 +10,7 @@ import pytest
 
 from surefoot import outbox
 from surefoot.events import new_event
-from surefoot.log.partitioner import key_hash
+from surefoot.log.port import key_hash
 from surefoot.outbox.entry import entry_of
 from surefoot.outbox.session import statement
 from tests.support.event_types import ThingHappened

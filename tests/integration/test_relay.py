@@ -13,8 +13,7 @@ from surefoot.errors import LogUnavailable
 from surefoot.events import decode
 from surefoot.log.kafka.log import KafkaLog
 from surefoot.log.kafka.settings import KafkaSettings
-from surefoot.log.partitioner import key_hash
-from surefoot.log.port import EventLog, Publisher, PublishOutcome, Record, TopicPartition, TopicSpec
+from surefoot.log.port import EventLog, Publisher, PublishOutcome, Record, TopicPartition, TopicSpec, key_hash
 from surefoot.relay.operations import Operations
 from surefoot.testing.kafka import Broker
 from tests.support.alert_receiver import alert_receiver

@@ -16,8 +16,8 @@ import orjson
 from surefoot.consumer.dead_letter import DEAD_LETTER_TYPE, MAX_ERROR, MAX_FAILURES, MAX_STACK, fingerprint
 from surefoot.consumer.identity import MAX_ID_BYTES, MAX_KEY_BYTES, inbox_identity, ordering_key
 from surefoot.events.binding import decode
-from surefoot.events.commands import SAGA
 from surefoot.events.envelope import BadRecord, Envelope
+from surefoot.events.event import SAGA
 from surefoot.events.text import has_forbidden, printable
 from surefoot.log.port import Headers, StoredRecord
 

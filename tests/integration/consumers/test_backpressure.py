@@ -12,8 +12,7 @@ from surefoot.consumer_runtime.runtime import ConsumerRuntime
 from surefoot.events import Event
 from surefoot.log.kafka.log import KafkaLog
 from surefoot.log.kafka.settings import KafkaSettings
-from surefoot.log.partitioner import key_hash, partition_of
-from surefoot.log.port import TopicPartition
+from surefoot.log.port import TopicPartition, key_hash, partition_of
 from surefoot.log.postgres.log import PostgresLog
 from surefoot.testing.kafka import Broker
 from tests.support.consumer.effects import effects, have_effect

@@ -13,7 +13,7 @@ from structlog.testing import capture_logs
 
 from surefoot.consumer import Consumer, Retry, Transaction
 from surefoot.events import Event
-from surefoot.log.partitioner import key_hash
+from surefoot.log.port import key_hash
 from surefoot.log.postgres.log import PostgresLog
 from tests.support.consumer.controls import settled_as
 from tests.support.consumer.effects import effects, have_effect

@@ -11,8 +11,7 @@ from structlog.testing import capture_logs
 
 from surefoot.consumer import Consumer, Permanent, Retry, Transaction
 from surefoot.events import Event, decode, new_event
-from surefoot.log.partitioner import key_hash, partition_of
-from surefoot.log.port import Record, TopicPartition, record_bytes
+from surefoot.log.port import Record, TopicPartition, key_hash, partition_of, record_bytes
 from surefoot.log.postgres.log import PostgresLog
 from tests.support.consumer.controls import answers, control, tell
 from tests.support.consumer.failures import AT_ONCE, letters, parked, raw_headers, settled

@@ -10,7 +10,7 @@ import asyncpg
 import pytest
 
 from surefoot.consumer import Consumer, OutsideCall, Transaction
-from surefoot.consumer_runtime.outside import OutsideCalls, Slots
+from surefoot.consumer_runtime.handling import OutsideCalls, Slots
 from surefoot.consumer_runtime.parking import ParkedRow
 from surefoot.consumer_runtime.plan import Delivery, read
 from surefoot.consumer_runtime.unit import Database, FenceLost, Position

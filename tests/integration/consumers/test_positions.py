@@ -11,8 +11,7 @@ from surefoot.consumer_runtime.runtime import ConsumerRuntime
 from surefoot.consumer_runtime.settings import ConsumerSettings
 from surefoot.errors import ConfigurationError
 from surefoot.events import Event
-from surefoot.log.partitioner import key_hash, partition_of
-from surefoot.log.port import EventLog, TopicPartition
+from surefoot.log.port import EventLog, TopicPartition, key_hash, partition_of
 from surefoot.log.postgres.log import PostgresLog
 from tests.support.consumer.controls import settled_as
 from tests.support.consumer.effects import effects, have_effect

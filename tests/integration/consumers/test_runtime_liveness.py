@@ -22,8 +22,7 @@ from surefoot.consumer_runtime.runtime import ConsumerRuntime
 from surefoot.consumer_runtime.settings import ConsumerSettings
 from surefoot.errors import LogUnavailable
 from surefoot.events import Event
-from surefoot.log.partitioner import key_hash, partition_of
-from surefoot.log.port import Record, StoredRecord, TopicPartition
+from surefoot.log.port import Record, StoredRecord, TopicPartition, key_hash, partition_of
 from surefoot.log.postgres.line import READ_BYTES
 from surefoot.log.postgres.log import PostgresLog
 from tests.support.consumer.effects import effects, have_effect

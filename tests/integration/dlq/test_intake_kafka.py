@@ -9,8 +9,7 @@ from structlog.testing import capture_logs
 
 from surefoot.log.kafka.log import KafkaLog
 from surefoot.log.kafka.settings import KafkaSettings
-from surefoot.log.partitioner import key_hash, partition_of
-from surefoot.log.port import TopicPartition
+from surefoot.log.port import TopicPartition, key_hash, partition_of
 from surefoot.testing.kafka import Broker
 from tests.support.consumer.processes import create_topics
 from tests.support.dlq.letters import count, letter_record, put, there_are

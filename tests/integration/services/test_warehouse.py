@@ -27,7 +27,7 @@ from schemas.warehouse import (
 )
 from services.checks.stock import check
 from surefoot.events import EventData, new_event
-from surefoot.events.commands import Command
+from surefoot.events.event import Command
 from surefoot.log.postgres.log import PostgresLog
 from surefoot.testing.consumer_kit import ConsumerKit
 from tests.support.consumer.processes import consumer_running, outcomes, publish

@@ -12,8 +12,7 @@ from surefoot.consumer import Consumer, Permanent, Transaction
 from surefoot.consumer.consumer import WhenDead
 from surefoot.events import Event, EventData, encode
 from surefoot.events.event import encode_model
-from surefoot.log.partitioner import key_hash, partition_of
-from surefoot.log.port import EventLog, Record, TopicPartition
+from surefoot.log.port import EventLog, Record, TopicPartition, key_hash, partition_of
 from tests.support.consumer.effects import have_effect
 from tests.support.consumer.processes import publish_records
 from tests.support.event_types import ThingHappened

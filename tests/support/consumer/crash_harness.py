@@ -13,8 +13,7 @@ import asyncpg
 
 from surefoot.consumer.contracts import CONTROL_TYPE, TARGET_HEADER
 from surefoot.events import Event, EventData, new_event
-from surefoot.log.partitioner import key_hash, partition_of
-from surefoot.log.port import EventLog, Record, TopicPartition
+from surefoot.log.port import EventLog, Record, TopicPartition, key_hash, partition_of
 from surefoot.testing.checkers import Finding
 from tests.support.checkers.consumer import Effect, check_effects, unaccounted
 from tests.support.consumer.crash_app import FAULTS, TOPIC

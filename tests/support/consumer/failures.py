@@ -9,7 +9,7 @@ from typing import Any
 import asyncpg
 
 from surefoot.consumer import Retry
-from surefoot.log.partitioner import key_hash, partition_of
+from surefoot.log.port import key_hash, partition_of
 from tests.support.consumer.processes import outcomes
 from tests.support.waiting import LONG_ENOUGH_S, eventually
 

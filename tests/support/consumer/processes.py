@@ -12,8 +12,7 @@ from surefoot.consumer import Consumer
 from surefoot.consumer_runtime.runtime import ConsumerRuntime
 from surefoot.consumer_runtime.settings import ConsumerSettings
 from surefoot.events import Event, EventData, encode, encode_data, event_type_of, new_event
-from surefoot.log.partitioner import key_hash, partition_of
-from surefoot.log.port import EventLog, Record, TopicPartition
+from surefoot.log.port import EventLog, Record, TopicPartition, key_hash, partition_of
 from tests.support.relay.processes import RelayProcess, as_environment, spec, start_process
 
 # Everything compressed: a handler that hangs is ended in seconds, what is away is asked for again at once.

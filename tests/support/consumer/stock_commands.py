@@ -1,7 +1,7 @@
 """Commands of a saga that reserves stock and gives it back; each saga is about the order of its name."""
 
 from surefoot.events import Event, new_event
-from surefoot.events.commands import Command, Direction
+from surefoot.events.event import Command, Direction
 from tests.support.shop_types import ReleaseStock, ReserveStock
 
 

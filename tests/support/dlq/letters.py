@@ -9,8 +9,7 @@ from typing import Any
 import asyncpg
 from uuid_utils import uuid7
 
-from surefoot.log.partitioner import key_hash, partition_of
-from surefoot.log.port import EventLog, Record, TopicPartition
+from surefoot.log.port import EventLog, Record, TopicPartition, key_hash, partition_of
 from tests.support.consumer.processes import publish_records
 from tests.support.waiting import eventually
 

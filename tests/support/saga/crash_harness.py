@@ -14,8 +14,7 @@ import asyncpg
 
 from surefoot.consumer.contracts import CONTROL_TYPE, TARGET_HEADER
 from surefoot.events import Event, EventData, new_event
-from surefoot.log.partitioner import key_hash, partition_of
-from surefoot.log.port import EventLog, Record, TopicPartition
+from surefoot.log.port import EventLog, Record, TopicPartition, key_hash, partition_of
 from tests.support.checkers.saga import (
     Line,
     Plan,

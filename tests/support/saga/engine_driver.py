@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from surefoot.events.commands import Direction
+from surefoot.events.event import Direction
 from surefoot.saga import Definition, Instance, begin, decide
 from surefoot.saga.decision import Decision
 from surefoot.saga.definition import Branch

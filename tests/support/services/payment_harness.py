@@ -22,7 +22,7 @@ from surefoot.consumer import Retry
 from surefoot.consumer.handlers import call_keys
 from surefoot.consumer_runtime.runtime import ConsumerRuntime
 from surefoot.events import Event, EventData, Money, new_event
-from surefoot.events.commands import Command, Direction
+from surefoot.events.event import Command, Direction
 from surefoot.log.postgres.log import PostgresLog
 from tests.support.consumer.controls import settled_as
 from tests.support.consumer.processes import consumer_running, publish

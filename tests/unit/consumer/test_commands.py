@@ -4,7 +4,7 @@ import pytest
 
 from surefoot.errors import InvalidEvent
 from surefoot.events import decode, encode, encode_data, event_type_of, new_event, to_event
-from surefoot.events.commands import Command, command_of
+from surefoot.events.event import Command, command_of
 from tests.support.corpus import each_of
 from tests.support.shop_types import CapturePayment
 

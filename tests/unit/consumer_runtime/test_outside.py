@@ -5,7 +5,7 @@ import pytest
 from surefoot.consumer import Permanent
 from surefoot.consumer.handlers import call_keys, prepared_json
 from surefoot.events import Event, EventData, new_event
-from surefoot.events.commands import command_of
+from surefoot.events.event import command_of
 from tests.support.consumer.stock_commands import release, reserve
 from tests.support.event_types import ThingHappened
 from tests.support.shop_types import ReserveStock

@@ -5,7 +5,7 @@ import os
 import pytest
 from aiokafka.partitioner import murmur2
 
-from surefoot.log.partitioner import key_hash, partition_of
+from surefoot.log.port import key_hash, partition_of
 
 
 @pytest.mark.parametrize(

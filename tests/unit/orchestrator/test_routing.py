@@ -7,9 +7,8 @@ import pytest
 from surefoot.consumer.contracts import CommandFailed
 from surefoot.errors import ConfigurationError
 from surefoot.events import EventData, new_event
-from surefoot.events.commands import Command
-from surefoot.log.partitioner import key_hash, partition_of
-from surefoot.log.port import TopicPartition
+from surefoot.events.event import Command
+from surefoot.log.port import TopicPartition, key_hash, partition_of
 from surefoot.orchestrator.registry import Found, Registry, Sent, begins, entity_of, questions, read_reply, stimuli
 from surefoot.orchestrator.silence import reader_of
 from surefoot.saga import Saga

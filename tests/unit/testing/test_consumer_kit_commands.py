@@ -8,7 +8,7 @@ from surefoot.consumer import Consumer, Permanent, Retry, Transaction, Transient
 from surefoot.consumer.contracts import CommandFailed
 from surefoot.errors import InvalidEvent
 from surefoot.events import Event, new_event
-from surefoot.events.commands import Command
+from surefoot.events.event import Command
 from surefoot.testing.consumer_kit import ConsumerKit
 from tests.support.shop_types import CapturePayment, PaymentCaptured, PaymentFailed, PaymentRefunded, RefundPayment
 
