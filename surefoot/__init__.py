@@ -45,12 +45,14 @@ __all__ = [
 ]
 
 
-def __getattr__(name: str) -> object:
-    if name == "outbox":
-        return import_module("surefoot.outbox")
-    if name not in _HOME_OF:
-        raise AttributeError(f"surefoot has no {name}: it may be in one of its packages, such as surefoot.events.")
-    return getattr(import_module(_HOME_OF[name]), name)
+if not TYPE_CHECKING:  # a type checker knows the names above, and must refuse others
+
+    def __getattr__(name: str) -> object:
+        if name == "outbox":
+            return import_module("surefoot.outbox")
+        if name not in _HOME_OF:
+            raise AttributeError(f"surefoot has no {name}: it may be in one of its packages, such as surefoot.events.")
+        return getattr(import_module(_HOME_OF[name]), name)
 
 
 def __dir__() -> list[str]:

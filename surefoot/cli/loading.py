@@ -43,14 +43,23 @@ def load(reference: str) -> object:
 
 def load_catalogue(references: Sequence[str]) -> "Catalogue":
     """The catalogues that are named, as one; without names, those of the project file."""
-    from surefoot.events import Catalogue
-
     names = list(references) or find_project().catalogue
     if not names:
         raise ConfigurationError(
             "No catalogue was named, and no project file names one. Give --catalogue package.module:attribute, or add "
             'catalogue = ["package.module:attribute"] to [tool.surefoot] in pyproject.toml.'
         )
+    return _together(names)
+
+
+def load_known_catalogue(references: Sequence[str]) -> "Catalogue":
+    """The same for commands that also work where no event type is known: then it is empty."""
+    return _together(list(references) or find_project().catalogue)
+
+
+def _together(names: Sequence[str]) -> "Catalogue":
+    from surefoot.events import Catalogue
+
     catalogues = [_catalogue(name) for name in dict.fromkeys(names)]
     if len(catalogues) == 1:
         return catalogues[0]

@@ -10,7 +10,7 @@ import typer
 from rich.console import Console
 
 from surefoot.cli.event_log import event_log
-from surefoot.cli.loading import load_catalogue
+from surefoot.cli.loading import load_known_catalogue
 from surefoot.cli.options import Catalogues, Database, Kafka, Schema
 from surefoot.cli.running import run
 from surefoot.database.schema import DEFAULT_SCHEMA
@@ -37,7 +37,7 @@ def tail(
     """Print a topic's events as they are published: offset, type, key and data, one line each."""
     from surefoot.cli.record_line import line_of
 
-    declared = None if reveal else load_catalogue(catalogue or [])
+    declared = None if reveal else load_known_catalogue(catalogue or [])
 
     async def work() -> None:
         async with event_log(kafka, database, schema) as log:

@@ -9,7 +9,7 @@ import typer
 
 from surefoot.cli import running
 from surefoot.cli.event_log import event_log
-from surefoot.cli.loading import load_catalogue
+from surefoot.cli.loading import load_known_catalogue
 from surefoot.cli.options import Catalogues, Database, Kafka, LogFormatOption, Schema, required_database
 from surefoot.cli.processes import MetricsPort, check_version, collect_rarely, serve_metrics
 from surefoot.cli.running import Service
@@ -45,7 +45,7 @@ def serve(
     """
     set_up_logging(log_format)
     url = required_database(database)
-    types = load_catalogue(catalogue or [])
+    types = load_known_catalogue(catalogue or [])
     if metrics_port is not None:
         serve_metrics(metrics_port)
     remedy = "Choose another --port or --host; 0 takes a free port."

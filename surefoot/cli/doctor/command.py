@@ -4,7 +4,7 @@ import typer
 from rich.console import Console
 from rich.markup import escape
 
-from surefoot.cli.loading import load_catalogue
+from surefoot.cli.loading import load_known_catalogue
 from surefoot.cli.options import Catalogues, Database, Kafka, Schema, required_database
 from surefoot.cli.running import run
 from surefoot.database.schema import DEFAULT_SCHEMA, checked_schema
@@ -19,7 +19,7 @@ def doctor(
     from surefoot.cli.doctor.facts import examine
 
     url = required_database(database)
-    findings = run(examine(url, kafka, checked_schema(schema), load_catalogue(catalogue or [])))
+    findings = run(examine(url, kafka, checked_schema(schema), load_known_catalogue(catalogue or [])))
     console = Console(highlight=False, soft_wrap=True)
     for finding in findings:
         console.print(f"{MARKS[finding.level]} {escape(finding.sentence)}")
