@@ -8,7 +8,7 @@ longer with SUREFOOT_SOAK.
 import asyncio
 import os
 import signal
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
@@ -26,14 +26,6 @@ AWAY_S = 120.0 if os.environ.get("SUREFOOT_SOAK") else 8.0
 SAGAS = 30
 STEPS = 4
 TIMEOUT_S = 1.0
-
-
-@pytest.fixture
-def own_broker() -> Iterator[LocalKafka]:
-    """A broker of this test's own: the shared one must not be stopped."""
-    with LocalKafka() as broker:
-        broker.start()
-        yield broker
 
 
 @pytest.fixture

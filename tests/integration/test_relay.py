@@ -265,7 +265,7 @@ async def test_thousands_of_refused_keys_are_marked_in_one_go(
     async with relay_running(database_url, log, max_attempts=1):
         wanted = {"FAILED": 3800, "PUBLISHED": 200}
         await eventually(lambda: _equals(lambda: statuses(connection), wanted), what="all are decided on")
-    assert len(await read_all(log, topic)) == 200
+    assert len({record.key for record in await read_all(log, topic)}) == 200
 
 
 async def test_a_topic_that_cannot_be_written_keeps_no_other_waiting(

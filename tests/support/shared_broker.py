@@ -1,7 +1,8 @@
-"""One Kafka broker for all processes of a test run.
+"""One Kafka broker for all processes of a test run, and one of its own for a test that needs it.
 
-The controller starts it when the first worker asks, and ends it with the run. Each test has topics of its own. A test
-that stops or freezes a broker starts its own.
+The controller starts the shared one when the first worker asks, and ends it with the run. Each test has topics of its
+own there. A test that stops or freezes a broker, or runs a dead-letter service, which reads every dead-letter topic
+there is, has a broker of its own.
 """
 
 import os
@@ -14,12 +15,21 @@ import pytest
 
 from surefoot.process_guard import remove_with_me
 from surefoot.testing.kafka import Broker, find_kafka
+from surefoot.testing.kafka_node import SHORT_LIVED, LocalKafka
 from tests.support.evidence import DIRECTORY
 from tests.support.waiting import wait_until
 
 WITHIN_S = 120
 _WANTED, _ADDRESS, _FAILED = "kafka-wanted", "kafka-address", "kafka-failed"
 _LOOK_S = 0.1
+
+
+@pytest.fixture
+def own_broker() -> Iterator[LocalKafka]:
+    """A broker of this test's own, which is running."""
+    with LocalKafka(java_options=SHORT_LIVED) as broker:
+        broker.start()
+        yield broker
 
 
 @pytest.fixture(scope="session")

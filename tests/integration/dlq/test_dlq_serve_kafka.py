@@ -8,15 +8,15 @@ from pathlib import Path
 
 import pytest
 
-from surefoot.testing.kafka import Broker
+from surefoot.testing.kafka_node import LocalKafka
 from tests.support.dlq.served_harness import Ground, all_parts, ground_at, running
 
 pytestmark = [pytest.mark.kafka, pytest.mark.slow]
 
 
 @pytest.fixture
-def ground(database_url: str, tmp_path: Path, kafka: Broker) -> Iterator[Ground]:
-    with ground_at(database_url, tmp_path, kafka.address) as ground:
+def ground(database_url: str, tmp_path: Path, own_broker: LocalKafka) -> Iterator[Ground]:
+    with ground_at(database_url, tmp_path, own_broker.address) as ground:
         yield ground
 
 

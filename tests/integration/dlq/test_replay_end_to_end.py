@@ -20,7 +20,7 @@ from surefoot.log.kafka.log import KafkaLog
 from surefoot.log.kafka.settings import KafkaSettings
 from surefoot.log.port import EventLog
 from surefoot.log.postgres.log import PostgresLog
-from surefoot.testing.kafka import Broker
+from surefoot.testing.kafka_node import LocalKafka
 from tests.support.consumer.controls import Mendable, outcome, settled_as
 from tests.support.consumer.effects import effects
 from tests.support.consumer.processes import consumer_running, create_topics, publish
@@ -284,9 +284,9 @@ async def test_only_the_consumer_that_gave_up_is_told(
 
 @pytest.mark.kafka
 async def test_on_kafka_too_one_request_replays_all_in_order(
-    kafka: Broker, database_url: str, connection: asyncpg.Connection, topic_name: str
+    own_broker: LocalKafka, database_url: str, connection: asyncpg.Connection, topic_name: str
 ) -> None:
-    log = KafkaLog(KafkaSettings(bootstrap_servers=kafka.address))
+    log = KafkaLog(KafkaSettings(bootstrap_servers=own_broker.address))
     await create_topics(log, topic_name, "saga.replies", "dlq.outcomes")
     shop = Mendable(1)
     shop.consumer.name = topic_name  # a group of this test's own

@@ -10,7 +10,7 @@ import pytest
 from surefoot.log.kafka.log import KafkaLog
 from surefoot.log.kafka.settings import KafkaSettings
 from surefoot.log.postgres.log import PostgresLog
-from surefoot.testing.kafka import Broker
+from surefoot.testing.kafka_node import LocalKafka
 from tests.support.dlq import crash_harness as dlq_ground
 from tests.support.dlq.crash_harness import DlqGround
 
@@ -22,7 +22,9 @@ async def dlq(database_url: str, topic_name: str, tmp_path: Path) -> AsyncIterat
 
 
 @pytest.fixture
-async def kafka_dlq(kafka: Broker, database_url: str, topic_name: str, tmp_path: Path) -> AsyncIterator[DlqGround]:
-    log = KafkaLog(KafkaSettings(bootstrap_servers=kafka.address))
-    async with dlq_ground.laid(database_url, log, kafka.address, topic_name, tmp_path) as ground:
+async def kafka_dlq(
+    own_broker: LocalKafka, database_url: str, topic_name: str, tmp_path: Path
+) -> AsyncIterator[DlqGround]:
+    log = KafkaLog(KafkaSettings(bootstrap_servers=own_broker.address))
+    async with dlq_ground.laid(database_url, log, own_broker.address, topic_name, tmp_path) as ground:
         yield ground
