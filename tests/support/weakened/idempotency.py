@@ -10,9 +10,9 @@ from functools import partial
 from typing import Any
 
 from surefoot.failpoints import failpoint
-from surefoot.idempotency.exchange import Exchange
-from surefoot.idempotency.lease import Lease
-from surefoot.idempotency.minting import Mint
+from surefoot.idempotency.http.exchange import Exchange
+from surefoot.idempotency.request.lease import Lease
+from surefoot.idempotency.request.minting import Mint
 from surefoot.idempotency.store import deciding, rows, statements, store
 from surefoot.idempotency.store.begun import Begun
 from surefoot.idempotency.store.statements import BEGIN, MINE, Statements

@@ -12,7 +12,7 @@ import pytest
 from pydantic import BaseModel
 
 from surefoot.idempotency.errors import PhaseMisuse
-from surefoot.idempotency.results import shape_of
+from surefoot.idempotency.request.results import shape_of
 
 
 @dataclass(frozen=True)

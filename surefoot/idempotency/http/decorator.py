@@ -10,11 +10,11 @@ from starlette.responses import Response
 from starlette.types import Scope
 
 from surefoot.errors import ConfigurationError
-from surefoot.idempotency.admission import admit
 from surefoot.idempotency.errors import FenceLost, OutcomeUnknown, ProviderBusy, StoreAway
-from surefoot.idempotency.exchange import Interrupted, current
+from surefoot.idempotency.http.admission import admit
+from surefoot.idempotency.http.exchange import Interrupted, current
+from surefoot.idempotency.http.signature import annotations, handler_signature
 from surefoot.idempotency.route import KeyMode, OnFailure, Route
-from surefoot.idempotency.signature import annotations, handler_signature
 from surefoot.idempotency.values import Effect
 
 T = TypeVar("T")

@@ -13,18 +13,18 @@ from starlette.requests import Request
 from surefoot.errors import ConfigurationError
 from surefoot.http.idempotency_key import KeyProblem, read_key
 from surefoot.idempotency import metrics
-from surefoot.idempotency.attempt import Attempt
 from surefoot.idempotency.errors import StoreAway
-from surefoot.idempotency.exchange import Exchange, Interrupted
-from surefoot.idempotency.fingerprint import fingerprint, key_hash
-from surefoot.idempotency.idempotent import Hands, Idempotent, LocalHands, OutsideHands
-from surefoot.idempotency.layer import Layer
-from surefoot.idempotency.local_work import LocalWork
-from surefoot.idempotency.outside_work import OutsideWork
+from surefoot.idempotency.http.exchange import Exchange, Interrupted
+from surefoot.idempotency.http.fingerprint import fingerprint, key_hash
+from surefoot.idempotency.http.layer import Layer
+from surefoot.idempotency.http.unprotected import without_key, without_store
+from surefoot.idempotency.request.attempt import Attempt
+from surefoot.idempotency.request.idempotent import Hands, Idempotent, LocalHands, OutsideHands
+from surefoot.idempotency.request.local_work import LocalWork
+from surefoot.idempotency.request.outside_work import OutsideWork
+from surefoot.idempotency.request.waiting import Led
 from surefoot.idempotency.route import Route
-from surefoot.idempotency.unprotected import without_key, without_store
 from surefoot.idempotency.values import Answer, Answered, Asked, Found, Gone, InFlight, Mismatch, StoredRequest
-from surefoot.idempotency.waiting import Led
 
 log = structlog.get_logger("surefoot.idempotency")
 LONGEST_TENANT = 255

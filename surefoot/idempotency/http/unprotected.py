@@ -11,15 +11,15 @@ from uuid import uuid4
 
 from surefoot.idempotency import metrics
 from surefoot.idempotency.errors import PhaseMisuse, StoreAway
-from surefoot.idempotency.exchange import Exchange, Response
-from surefoot.idempotency.idempotent import Idempotent, LocalHands
-from surefoot.idempotency.layer import Layer
-from surefoot.idempotency.minting import Mint
-from surefoot.idempotency.phases import Answers
-from surefoot.idempotency.results import shape_of
+from surefoot.idempotency.http.exchange import Exchange, Response
+from surefoot.idempotency.http.layer import Layer
+from surefoot.idempotency.request.idempotent import Idempotent, LocalHands
+from surefoot.idempotency.request.minting import Mint
+from surefoot.idempotency.request.phases import Answers
+from surefoot.idempotency.request.results import shape_of
+from surefoot.idempotency.request.storing import is_undone
 from surefoot.idempotency.route import Route
 from surefoot.idempotency.store import Tx, Unclaimed
-from surefoot.idempotency.storing import is_undone
 from surefoot.idempotency.values import Answer, Asked
 
 

@@ -6,9 +6,9 @@ from collections.abc import Awaitable, Callable
 from typing import Any
 
 from surefoot.failpoints import failpoint
-from surefoot.idempotency.attempt import Attempt
 from surefoot.idempotency.errors import FenceLost, OutcomeUnknown, PhaseMisuse, ProviderBusy, StoreAway
-from surefoot.idempotency.results import Shape, shape_of
+from surefoot.idempotency.request.attempt import Attempt
+from surefoot.idempotency.request.results import Shape, shape_of
 from surefoot.idempotency.store import Begun, FirstPhase
 from surefoot.idempotency.values import Note
 

@@ -7,8 +7,8 @@ canonical form. Headers of tracing, the user agent and the key itself are not: t
 from dataclasses import dataclass
 from hashlib import sha256
 
-from surefoot.idempotency.canonical import canonical_json
-from surefoot.idempotency.multipart import Part, read_parts
+from surefoot.idempotency.http.canonical import canonical_json
+from surefoot.idempotency.http.multipart import Part, read_parts
 
 VERSION = 1
 """Stored with each fingerprint. It changes when the same request would get another one."""

@@ -10,7 +10,7 @@ from contextlib import suppress
 from typing import Any
 
 from surefoot.errors import ConfigurationError
-from surefoot.idempotency.idempotent import Idempotent
+from surefoot.idempotency.request.idempotent import Idempotent
 from surefoot.idempotency.route import Route
 
 _STREAM_CLASSES = frozenset({"StreamingResponse", "EventSourceResponse", "ServerSentEvent", "Stream"})

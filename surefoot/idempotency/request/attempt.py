@@ -7,9 +7,9 @@ from uuid import uuid4
 import structlog
 
 from surefoot.idempotency.errors import FenceLost, PhaseMisuse, StoreAway
-from surefoot.idempotency.layer import Layer
-from surefoot.idempotency.lease import Lease
-from surefoot.idempotency.minting import Mint
+from surefoot.idempotency.http.layer import Layer
+from surefoot.idempotency.request.lease import Lease
+from surefoot.idempotency.request.minting import Mint
 from surefoot.idempotency.route import Route
 from surefoot.idempotency.store import Begun, FirstPhase
 from surefoot.idempotency.values import Answer, Claim, Note, State, StoredRequest

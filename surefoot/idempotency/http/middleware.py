@@ -13,16 +13,16 @@ from datetime import timedelta
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from surefoot.errors import ConfigurationError
-from surefoot.idempotency.absence import Absence
-from surefoot.idempotency.exchange import Exchange, current
-from surefoot.idempotency.layer import Layer, TenantOf
-from surefoot.idempotency.mismatches import MismatchWatch
-from surefoot.idempotency.problem_pages import ProblemPages
-from surefoot.idempotency.problems import Problems
-from surefoot.idempotency.running import Running, report
+from surefoot.idempotency.http.exchange import Exchange, current
+from surefoot.idempotency.http.layer import Layer, TenantOf
+from surefoot.idempotency.http.problem_pages import ProblemPages
+from surefoot.idempotency.http.problems import Problems
+from surefoot.idempotency.http.running import Running, report
+from surefoot.idempotency.request.waiting import Flights
 from surefoot.idempotency.settings import IdempotencySettings
 from surefoot.idempotency.store import Store
-from surefoot.idempotency.waiting import Flights
+from surefoot.idempotency.upkeep.absence import Absence
+from surefoot.idempotency.upkeep.mismatches import MismatchWatch
 from surefoot.telemetry.alerts import Alerts
 
 UNTOUCHED_METHODS = frozenset({"GET", "HEAD", "OPTIONS", "TRACE"})

@@ -4,12 +4,12 @@ from typing import assert_never
 
 from surefoot.idempotency import metrics
 from surefoot.idempotency.errors import FenceLost, StoreAway
-from surefoot.idempotency.exchange import Response
-from surefoot.idempotency.layer import Layer
+from surefoot.idempotency.http.exchange import Response
+from surefoot.idempotency.http.layer import Layer
+from surefoot.idempotency.request.storing import Forgotten, Rerun, Stored, fate_of, is_undone, kept_headers
+from surefoot.idempotency.request.waiting import Led
 from surefoot.idempotency.route import Route
-from surefoot.idempotency.storing import Forgotten, Rerun, Stored, fate_of, is_undone, kept_headers
 from surefoot.idempotency.values import Answer, Answered, Found, InFlight, State
-from surefoot.idempotency.waiting import Led
 
 
 class LocalWork:

@@ -5,12 +5,12 @@ from dataclasses import dataclass
 
 from starlette.requests import Request
 
-from surefoot.idempotency.absence import Absence
-from surefoot.idempotency.mismatches import MismatchWatch
-from surefoot.idempotency.problems import Problems
+from surefoot.idempotency.http.problems import Problems
+from surefoot.idempotency.request.waiting import Flights
 from surefoot.idempotency.settings import IdempotencySettings
 from surefoot.idempotency.store import Store
-from surefoot.idempotency.waiting import Flights
+from surefoot.idempotency.upkeep.absence import Absence
+from surefoot.idempotency.upkeep.mismatches import MismatchWatch
 from surefoot.telemetry.alerts import Alerts
 
 TenantOf = Callable[[Request], str | Awaitable[str]]

@@ -6,7 +6,7 @@ from urllib.parse import urlsplit
 from starlette.responses import HTMLResponse, Response
 from starlette.types import Scope
 
-from surefoot.idempotency.problems import TITLES, ProblemName
+from surefoot.idempotency.http.problems import TITLES, ProblemName
 
 PAGES: dict[ProblemName, tuple[str, ...]] = {
     "key-missing": (
