@@ -15,7 +15,7 @@ from surefoot.idempotency.http.exchange import Response
 from surefoot.idempotency.request.attempt import Attempt
 from surefoot.idempotency.request.storing import FIRST_ERROR, Forgotten, Rerun, Stored, fate_of, kept_headers
 from surefoot.idempotency.request.waiting import Flight
-from surefoot.idempotency.upkeep.exhausting import say_exhausted
+from surefoot.idempotency.upkeep.alerts import say_exhausted
 from surefoot.idempotency.values import Answer, Answered, Found, InFlight, State, Unknown
 from surefoot.retry import backoff
 

@@ -1,6 +1,6 @@
 """Where idempotency keys are kept: claims, their phases and answers, and the history of all of it."""
 
-from surefoot.idempotency.store.begun import Begun, FirstPhase
+from surefoot.idempotency.store.claims import Begun, FirstPhase
 from surefoot.idempotency.store.phase import PhaseUnit
 from surefoot.idempotency.store.seals import Verified
 from surefoot.idempotency.store.standing import Standing

@@ -7,7 +7,7 @@ from typing import Any
 from surefoot.consumer.failures import sqlstate_of
 from surefoot.failpoints import failpoint
 from surefoot.idempotency.errors import PhaseMisuse
-from surefoot.idempotency.store.begun import fence_lost, under
+from surefoot.idempotency.store.claims import fence_lost, under
 from surefoot.idempotency.store.history import json_text, lines
 from surefoot.idempotency.store.statements import Statements
 from surefoot.idempotency.store.transaction import OpenTransaction, Tx

@@ -21,7 +21,7 @@ from surefoot.idempotency.errors import StoreAway
 from surefoot.idempotency.route import Route
 from surefoot.idempotency.settings import IdempotencySettings
 from surefoot.idempotency.store import rows
-from surefoot.idempotency.store.begun import Begun, Means, fence_lost, settled, under
+from surefoot.idempotency.store.claims import Begun, Means, fence_lost, settled, under
 from surefoot.idempotency.store.connections import WAIT_S, Connections
 from surefoot.idempotency.store.deciding import Again, First, TakeOver, behind_lock, claim_of, decide
 from surefoot.idempotency.store.encryption import Encryption

@@ -21,7 +21,7 @@ from surefoot.idempotency.errors import FenceLost, StoreAway
 from surefoot.idempotency.http.exchange import SCOPE_KEY, Resumed
 from surefoot.idempotency.settings import IdempotencySettings
 from surefoot.idempotency.store import Store
-from surefoot.idempotency.upkeep.exhausting import say_exhausted
+from surefoot.idempotency.upkeep.alerts import say_exhausted
 from surefoot.idempotency.values import Answered, Claim, StoredRequest, Unknown
 from surefoot.retry import backoff
 from surefoot.telemetry.alerts import Alert, Alerts

@@ -14,7 +14,7 @@ from surefoot.idempotency.http.exchange import Exchange
 from surefoot.idempotency.request.lease import Lease
 from surefoot.idempotency.request.minting import Mint
 from surefoot.idempotency.store import deciding, rows, statements, store
-from surefoot.idempotency.store.begun import Begun
+from surefoot.idempotency.store.claims import Begun
 from surefoot.idempotency.store.statements import BEGIN, MINE, Statements
 from surefoot.idempotency.store.store import Store
 from surefoot.idempotency.values import Answer, Asked, Claim, State
