@@ -23,7 +23,7 @@ from surefoot.idempotency.request.idempotent import Hands, Idempotent, LocalHand
 from surefoot.idempotency.request.local_work import LocalWork
 from surefoot.idempotency.request.outside_work import OutsideWork
 from surefoot.idempotency.request.waiting import Led
-from surefoot.idempotency.route import Route
+from surefoot.idempotency.settings import Route
 from surefoot.idempotency.values import Answer, Answered, Asked, Found, Gone, InFlight, Mismatch, StoredRequest
 
 log = structlog.get_logger("surefoot.idempotency")

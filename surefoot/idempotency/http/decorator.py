@@ -14,7 +14,7 @@ from surefoot.idempotency.errors import FenceLost, OutcomeUnknown, ProviderBusy,
 from surefoot.idempotency.http.admission import admit
 from surefoot.idempotency.http.exchange import Interrupted, current
 from surefoot.idempotency.http.signature import annotations, handler_signature
-from surefoot.idempotency.route import KeyMode, OnFailure, Route
+from surefoot.idempotency.settings import KeyMode, OnFailure, Route
 from surefoot.idempotency.values import Effect
 
 T = TypeVar("T")

@@ -11,7 +11,7 @@ from typing import Any
 
 from surefoot.errors import ConfigurationError
 from surefoot.idempotency.request.idempotent import Idempotent
-from surefoot.idempotency.route import Route
+from surefoot.idempotency.settings import Route
 
 _STREAM_CLASSES = frozenset({"StreamingResponse", "EventSourceResponse", "ServerSentEvent", "Stream"})
 _STREAM_ORIGINS = frozenset({AsyncGenerator, AsyncIterable, AsyncIterator, Generator, Iterator})

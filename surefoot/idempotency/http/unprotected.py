@@ -18,7 +18,7 @@ from surefoot.idempotency.request.minting import Mint
 from surefoot.idempotency.request.phases import Answers
 from surefoot.idempotency.request.results import shape_of
 from surefoot.idempotency.request.storing import is_undone
-from surefoot.idempotency.route import Route
+from surefoot.idempotency.settings import Route
 from surefoot.idempotency.store import Tx, Unclaimed
 from surefoot.idempotency.values import Answer, Asked
 

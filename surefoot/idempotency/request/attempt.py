@@ -10,7 +10,7 @@ from surefoot.idempotency.errors import FenceLost, PhaseMisuse, StoreAway
 from surefoot.idempotency.http.layer import Layer
 from surefoot.idempotency.request.lease import Lease
 from surefoot.idempotency.request.minting import Mint
-from surefoot.idempotency.route import Route
+from surefoot.idempotency.settings import Route
 from surefoot.idempotency.store import Begun, FirstPhase
 from surefoot.idempotency.values import Answer, Claim, Note, State, StoredRequest
 

@@ -8,7 +8,7 @@ from surefoot.idempotency.http.exchange import Response
 from surefoot.idempotency.http.layer import Layer
 from surefoot.idempotency.request.storing import Forgotten, Rerun, Stored, fate_of, is_undone, kept_headers
 from surefoot.idempotency.request.waiting import Led
-from surefoot.idempotency.route import Route
+from surefoot.idempotency.settings import Route
 from surefoot.idempotency.values import Answer, Answered, Found, InFlight, State
 
 

@@ -6,7 +6,7 @@ What the framework refuses before the work begins never comes here: it is passed
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from surefoot.idempotency.route import Route
+from surefoot.idempotency.settings import Route
 from surefoot.idempotency.values import Answer, State
 
 UNSTORED_STATUSES = frozenset({401, 403, 408, 413, 415, 421, 425, 429})

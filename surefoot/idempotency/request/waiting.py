@@ -13,8 +13,7 @@ import structlog
 from surefoot.errors import words_of
 from surefoot.idempotency import metrics
 from surefoot.idempotency.errors import StoreAway
-from surefoot.idempotency.route import Route
-from surefoot.idempotency.settings import IdempotencySettings
+from surefoot.idempotency.settings import IdempotencySettings, Route
 from surefoot.idempotency.store import Begun, Store
 from surefoot.idempotency.values import Asked, Found, InFlight
 

@@ -12,7 +12,7 @@ from typing import Any, Self
 
 from surefoot.failpoints import failpoint
 from surefoot.idempotency.errors import FenceLost
-from surefoot.idempotency.route import Route
+from surefoot.idempotency.settings import Route
 from surefoot.idempotency.store.deciding import Again, Claimable, First, TakeOver
 from surefoot.idempotency.store.encryption import Encryption
 from surefoot.idempotency.store.history import json_text, lines

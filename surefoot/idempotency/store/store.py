@@ -18,8 +18,7 @@ from surefoot.errors import ConfigurationError, DatabaseRefused
 from surefoot.events.text import printable
 from surefoot.failpoints import failpoint
 from surefoot.idempotency.errors import StoreAway
-from surefoot.idempotency.route import Route
-from surefoot.idempotency.settings import IdempotencySettings
+from surefoot.idempotency.settings import IdempotencySettings, Route
 from surefoot.idempotency.store import rows
 from surefoot.idempotency.store.claims import Begun, Means, fence_lost, settled, under
 from surefoot.idempotency.store.connections import WAIT_S, Connections

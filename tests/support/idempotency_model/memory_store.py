@@ -11,7 +11,7 @@ from types import SimpleNamespace
 from typing import Any
 
 from surefoot.idempotency.errors import FenceLost
-from surefoot.idempotency.route import Route
+from surefoot.idempotency.settings import Route
 from surefoot.idempotency.store import FirstPhase
 from surefoot.idempotency.store.deciding import Again, Claimable, First, Stored, TakeOver, behind_lock, claim_of, decide
 from surefoot.idempotency.values import Answer, Asked, Claim, Found, State, StoredRequest

@@ -7,8 +7,7 @@ import pytest
 
 from surefoot.idempotency.errors import StoreAway
 from surefoot.idempotency.request.waiting import Flights, Led
-from surefoot.idempotency.route import Route
-from surefoot.idempotency.settings import IdempotencySettings
+from surefoot.idempotency.settings import IdempotencySettings, Route
 from surefoot.idempotency.store import Begun, Store
 from surefoot.idempotency.values import Answer, Answered, Asked, Found, InFlight, Unknown
 
