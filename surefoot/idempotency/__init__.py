@@ -1,6 +1,5 @@
 """HTTP requests that take effect once: the key, the claim, the phases and the answer that is given again."""
 
-from surefoot.idempotency.errors import FenceLost, OutcomeUnknown, PhaseMisuse, ProviderBusy, StoreAway
 from surefoot.idempotency.http.decorator import idempotent
 from surefoot.idempotency.http.exchange import resumed_tenant
 from surefoot.idempotency.http.middleware import Idempotency
@@ -9,6 +8,7 @@ from surefoot.idempotency.settings import IdempotencySettings
 from surefoot.idempotency.store import Store, Tx
 from surefoot.idempotency.upkeep.completer import Completer
 from surefoot.idempotency.upkeep.housekeeping import Housekeeping
+from surefoot.idempotency.values import FenceLost, OutcomeUnknown, PhaseMisuse, ProviderBusy, StoreAway
 
 __all__ = [
     "Completer",

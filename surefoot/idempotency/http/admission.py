@@ -13,7 +13,6 @@ from starlette.requests import Request
 from surefoot.errors import ConfigurationError
 from surefoot.http.idempotency_key import KeyProblem, read_key
 from surefoot.idempotency import metrics
-from surefoot.idempotency.errors import StoreAway
 from surefoot.idempotency.http.exchange import Exchange, Interrupted
 from surefoot.idempotency.http.fingerprint import fingerprint, key_hash
 from surefoot.idempotency.http.layer import Layer
@@ -24,7 +23,17 @@ from surefoot.idempotency.request.local_work import LocalWork
 from surefoot.idempotency.request.outside_work import OutsideWork
 from surefoot.idempotency.request.waiting import Led
 from surefoot.idempotency.settings import Route
-from surefoot.idempotency.values import Answer, Answered, Asked, Found, Gone, InFlight, Mismatch, StoredRequest
+from surefoot.idempotency.values import (
+    Answer,
+    Answered,
+    Asked,
+    Found,
+    Gone,
+    InFlight,
+    Mismatch,
+    StoreAway,
+    StoredRequest,
+)
 
 log = structlog.get_logger("surefoot.idempotency")
 LONGEST_TENANT = 255

@@ -10,12 +10,11 @@ from starlette.responses import Response
 from starlette.types import Scope
 
 from surefoot.errors import ConfigurationError
-from surefoot.idempotency.errors import FenceLost, OutcomeUnknown, ProviderBusy, StoreAway
 from surefoot.idempotency.http.admission import admit
 from surefoot.idempotency.http.exchange import Interrupted, current
 from surefoot.idempotency.http.signature import annotations, handler_signature
 from surefoot.idempotency.settings import KeyMode, OnFailure, Route
-from surefoot.idempotency.values import Effect
+from surefoot.idempotency.values import Effect, FenceLost, OutcomeUnknown, ProviderBusy, StoreAway
 
 T = TypeVar("T")
 

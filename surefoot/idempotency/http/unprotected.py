@@ -10,7 +10,6 @@ from typing import Any
 from uuid import uuid4
 
 from surefoot.idempotency import metrics
-from surefoot.idempotency.errors import PhaseMisuse, StoreAway
 from surefoot.idempotency.http.exchange import Exchange, Response
 from surefoot.idempotency.http.layer import Layer
 from surefoot.idempotency.request.idempotent import Idempotent, LocalHands
@@ -20,7 +19,7 @@ from surefoot.idempotency.request.results import shape_of
 from surefoot.idempotency.request.storing import is_undone
 from surefoot.idempotency.settings import Route
 from surefoot.idempotency.store import Tx, Unclaimed
-from surefoot.idempotency.values import Answer, Asked
+from surefoot.idempotency.values import Answer, Asked, PhaseMisuse, StoreAway
 
 
 async def without_key(layer: Layer, exchange: Exchange, route: Route, name: str, tenant: str) -> Idempotent:

@@ -3,11 +3,11 @@
 from collections.abc import Awaitable, Callable
 from typing import Any, Protocol, TypeVar
 
-from surefoot.idempotency.errors import PhaseMisuse
 from surefoot.idempotency.request.attempt import Attempt
 from surefoot.idempotency.request.minting import Mint, Minted
 from surefoot.idempotency.request.phases import Answers, key_of_call, run_call, run_phase
 from surefoot.idempotency.store import Tx
+from surefoot.idempotency.values import PhaseMisuse
 
 T = TypeVar("T")
 

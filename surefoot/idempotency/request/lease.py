@@ -7,10 +7,9 @@ import asyncio
 
 import structlog
 
-from surefoot.idempotency.errors import FenceLost, StoreAway
 from surefoot.idempotency.settings import IdempotencySettings
 from surefoot.idempotency.store import Store
-from surefoot.idempotency.values import Claim
+from surefoot.idempotency.values import Claim, FenceLost, StoreAway
 
 log = structlog.get_logger("surefoot.idempotency")
 

@@ -11,7 +11,7 @@ from types import SimpleNamespace
 from typing import Any
 from uuid import UUID
 
-from surefoot.idempotency.errors import PhaseMisuse
+from surefoot.idempotency.values import PhaseMisuse
 
 TYPES = "$types"
 """The reserved name under which the types are kept."""

@@ -6,11 +6,10 @@ from collections.abc import Awaitable, Callable
 from typing import Any
 
 from surefoot.failpoints import failpoint
-from surefoot.idempotency.errors import FenceLost, OutcomeUnknown, PhaseMisuse, ProviderBusy, StoreAway
 from surefoot.idempotency.request.attempt import Attempt
 from surefoot.idempotency.request.results import Shape, shape_of
 from surefoot.idempotency.store import Begun, FirstPhase
-from surefoot.idempotency.values import Note
+from surefoot.idempotency.values import FenceLost, Note, OutcomeUnknown, PhaseMisuse, ProviderBusy, StoreAway
 
 Answers = tuple[type[Exception], ...]
 

@@ -13,7 +13,7 @@ from pydantic import PydanticSchemaGenerationError, PydanticUserError, TypeAdapt
 from pydantic_core import PydanticSerializationError, from_json, to_json
 
 from surefoot.events.json_text import has_non_finite
-from surefoot.idempotency.errors import PhaseMisuse
+from surefoot.idempotency.values import PhaseMisuse
 
 _UNANNOTATED = object()
 _MOST_SHAPES = 1024

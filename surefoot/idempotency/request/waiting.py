@@ -12,10 +12,9 @@ import structlog
 
 from surefoot.errors import words_of
 from surefoot.idempotency import metrics
-from surefoot.idempotency.errors import StoreAway
 from surefoot.idempotency.settings import IdempotencySettings, Route
 from surefoot.idempotency.store import Begun, Store
-from surefoot.idempotency.values import Asked, Found, InFlight
+from surefoot.idempotency.values import Asked, Found, InFlight, StoreAway
 
 log = structlog.get_logger("surefoot.idempotency")
 

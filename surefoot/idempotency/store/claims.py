@@ -11,14 +11,13 @@ from types import TracebackType
 from typing import Any, Self
 
 from surefoot.failpoints import failpoint
-from surefoot.idempotency.errors import FenceLost
 from surefoot.idempotency.settings import Route
 from surefoot.idempotency.store.deciding import Again, Claimable, First, TakeOver
 from surefoot.idempotency.store.encryption import Encryption
 from surefoot.idempotency.store.history import json_text, lines
 from surefoot.idempotency.store.statements import Statements
 from surefoot.idempotency.store.transaction import OpenTransaction, Tx
-from surefoot.idempotency.values import Answer, Claim, Note, State, StoredRequest
+from surefoot.idempotency.values import Answer, Claim, FenceLost, Note, State, StoredRequest
 
 
 @dataclass(frozen=True, slots=True)

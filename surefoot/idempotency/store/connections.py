@@ -29,7 +29,7 @@ from surefoot.database.connection import (
 )
 from surefoot.database.disposal import Disposal
 from surefoot.database.guard import watch
-from surefoot.idempotency.errors import StoreAway
+from surefoot.idempotency.values import StoreAway
 
 WAIT_S = 5.0
 """How long a request waits for a connection before it is told that there is none."""

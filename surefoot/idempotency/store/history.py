@@ -2,8 +2,7 @@
 
 import json
 
-from surefoot.idempotency.errors import PhaseMisuse
-from surefoot.idempotency.values import Note
+from surefoot.idempotency.values import Note, PhaseMisuse
 
 Lines = tuple[list[str], list[str]]
 """What has happened, and the details of it: two columns."""

@@ -6,12 +6,11 @@ from typing import Any
 
 from surefoot.consumer.failures import sqlstate_of
 from surefoot.failpoints import failpoint
-from surefoot.idempotency.errors import PhaseMisuse
 from surefoot.idempotency.store.claims import fence_lost, under
 from surefoot.idempotency.store.history import json_text, lines
 from surefoot.idempotency.store.statements import Statements
 from surefoot.idempotency.store.transaction import OpenTransaction, Tx
-from surefoot.idempotency.values import Claim, Note
+from surefoot.idempotency.values import Claim, Note, PhaseMisuse
 
 DUPLICATE = "23505"
 

@@ -17,7 +17,6 @@ from surefoot.database.schema import DEFAULT_SCHEMA
 from surefoot.errors import ConfigurationError, DatabaseRefused
 from surefoot.events.text import printable
 from surefoot.failpoints import failpoint
-from surefoot.idempotency.errors import StoreAway
 from surefoot.idempotency.settings import IdempotencySettings, Route
 from surefoot.idempotency.store import rows
 from surefoot.idempotency.store.claims import Begun, Means, fence_lost, settled, under
@@ -33,7 +32,18 @@ from surefoot.idempotency.store.standing import Standing, standing
 from surefoot.idempotency.store.statements import BEGIN, Statements, begin, lock_number
 from surefoot.idempotency.store.transaction import OpenTransaction, opened
 from surefoot.idempotency.store.unclaimed import Unclaimed
-from surefoot.idempotency.values import Answer, Asked, Claim, Found, InFlight, Mismatch, Note, State, StoredRequest
+from surefoot.idempotency.values import (
+    Answer,
+    Asked,
+    Claim,
+    Found,
+    InFlight,
+    Mismatch,
+    Note,
+    State,
+    StoreAway,
+    StoredRequest,
+)
 from surefoot.outbox import Outbox
 
 log = structlog.get_logger("surefoot.idempotency")

@@ -18,9 +18,9 @@ from surefoot.database.connection import DRIVER_ERRORS, ConnectionLost, Row
 from surefoot.database.guard import Guard, GuardedSession, lift_guard, set_guard
 from surefoot.errors import HandlerMisuse
 from surefoot.events import Event, EventData
-from surefoot.idempotency.errors import FenceLost, StoreAway
 from surefoot.idempotency.store.connections import ANSWER_S, CLOSE_S, Connections, Held
 from surefoot.idempotency.store.statements import OURS, WORK
+from surefoot.idempotency.values import FenceLost, StoreAway
 from surefoot.outbox import Outbox
 from surefoot.outbox.session import forget, take
 from surefoot.outbox.write import statement as outbox_statement

@@ -17,12 +17,11 @@ from starlette.types import ASGIApp, Message, Scope
 
 from surefoot.errors import words_of
 from surefoot.idempotency import metrics
-from surefoot.idempotency.errors import FenceLost, StoreAway
 from surefoot.idempotency.http.exchange import SCOPE_KEY, Resumed
 from surefoot.idempotency.settings import IdempotencySettings
 from surefoot.idempotency.store import Store
 from surefoot.idempotency.upkeep.alerts import say_exhausted
-from surefoot.idempotency.values import Answered, Claim, StoredRequest, Unknown
+from surefoot.idempotency.values import Answered, Claim, FenceLost, StoreAway, StoredRequest, Unknown
 from surefoot.retry import backoff
 from surefoot.telemetry.alerts import Alert, Alerts
 from surefoot.telemetry.outage import Outage

@@ -8,9 +8,9 @@ from datetime import timedelta
 import structlog
 
 from surefoot.idempotency import metrics
-from surefoot.idempotency.errors import StoreAway
 from surefoot.idempotency.settings import IdempotencySettings
 from surefoot.idempotency.store import Standing, Store
+from surefoot.idempotency.values import StoreAway
 from surefoot.telemetry.alerts import Alert, Alerts
 from surefoot.telemetry.outage import Outage
 

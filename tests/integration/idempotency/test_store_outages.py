@@ -8,9 +8,8 @@ import pytest
 from sqlalchemy import text
 
 from surefoot.errors import SchemaOutdated
-from surefoot.idempotency.errors import StoreAway
 from surefoot.idempotency.store import Begun, Store, connections, transaction
-from surefoot.idempotency.values import Answered, InFlight
+from surefoot.idempotency.values import Answered, InFlight, StoreAway
 from tests.support.idempotency.store_requests import (
     CREATED,
     LOCAL,

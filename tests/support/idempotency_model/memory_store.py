@@ -10,11 +10,10 @@ from datetime import UTC, datetime, timedelta
 from types import SimpleNamespace
 from typing import Any
 
-from surefoot.idempotency.errors import FenceLost
 from surefoot.idempotency.settings import Route
 from surefoot.idempotency.store import FirstPhase
 from surefoot.idempotency.store.deciding import Again, Claimable, First, Stored, TakeOver, behind_lock, claim_of, decide
-from surefoot.idempotency.values import Answer, Asked, Claim, Found, State, StoredRequest
+from surefoot.idempotency.values import Answer, Asked, Claim, FenceLost, Found, State, StoredRequest
 from tests.support.idempotency_model.reference import Rules
 
 START = datetime(2026, 1, 1, tzinfo=UTC)

@@ -12,7 +12,6 @@ from datetime import datetime, timedelta
 from itertools import count
 from typing import Any, Literal, Protocol, assert_never
 
-from surefoot.idempotency.errors import FenceLost
 from surefoot.idempotency.settings import Route
 from surefoot.idempotency.store import FirstPhase
 from surefoot.idempotency.values import (
@@ -20,6 +19,7 @@ from surefoot.idempotency.values import (
     Answered,
     Asked,
     Claim,
+    FenceLost,
     Found,
     Gone,
     InFlight,

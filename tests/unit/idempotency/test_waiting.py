@@ -5,11 +5,10 @@ from typing import Any, cast
 
 import pytest
 
-from surefoot.idempotency.errors import StoreAway
 from surefoot.idempotency.request.waiting import Flights, Led
 from surefoot.idempotency.settings import IdempotencySettings, Route
 from surefoot.idempotency.store import Begun, Store
-from surefoot.idempotency.values import Answer, Answered, Asked, Found, InFlight, Unknown
+from surefoot.idempotency.values import Answer, Answered, Asked, Found, InFlight, StoreAway, Unknown
 
 ASKED = Asked("shop", b"key", "POST /", "local", b"print", 1)
 OTHER = Asked("shop", b"key", "POST /", "local", b"other print", 1)
