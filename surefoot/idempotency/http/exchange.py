@@ -16,9 +16,9 @@ from starlette.exceptions import HTTPException
 from starlette.types import Message, Receive, Scope, Send
 
 from surefoot.failpoints import failpoint
-from surefoot.idempotency.http.layer import Layer
 from surefoot.idempotency.request.storing import BODILESS_STATUSES, sent_headers, with_length
 from surefoot.idempotency.request.waiting import Flight
+from surefoot.idempotency.request.work import Layer
 from surefoot.idempotency.values import Answer, Claim, StoredRequest
 
 log = structlog.get_logger("surefoot.idempotency")

@@ -14,11 +14,11 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from surefoot.errors import ConfigurationError
 from surefoot.idempotency.http.exchange import Exchange, current
-from surefoot.idempotency.http.layer import Layer, TenantOf
 from surefoot.idempotency.http.problem_pages import ProblemPages
 from surefoot.idempotency.http.problems import Problems
 from surefoot.idempotency.http.running import Running, report
 from surefoot.idempotency.request.waiting import Flights
+from surefoot.idempotency.request.work import Layer, TenantOf
 from surefoot.idempotency.settings import IdempotencySettings
 from surefoot.idempotency.store import Store
 from surefoot.idempotency.upkeep.absence import Absence

@@ -6,9 +6,9 @@ from uuid import uuid4
 
 import structlog
 
-from surefoot.idempotency.http.layer import Layer
 from surefoot.idempotency.request.lease import Lease
 from surefoot.idempotency.request.minting import Mint
+from surefoot.idempotency.request.work import Layer
 from surefoot.idempotency.settings import Route
 from surefoot.idempotency.store import Begun, FirstPhase
 from surefoot.idempotency.values import Answer, Claim, FenceLost, Note, PhaseMisuse, State, StoreAway, StoredRequest

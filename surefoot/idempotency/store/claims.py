@@ -11,8 +11,8 @@ from types import TracebackType
 from typing import Any, Self
 
 from surefoot.failpoints import failpoint
+from surefoot.idempotency.deciding import Again, Claimable, First, TakeOver
 from surefoot.idempotency.settings import Route
-from surefoot.idempotency.store.deciding import Again, Claimable, First, TakeOver
 from surefoot.idempotency.store.encryption import Encryption
 from surefoot.idempotency.store.history import json_text, lines
 from surefoot.idempotency.store.statements import Statements

@@ -3,7 +3,7 @@
 import json
 
 from surefoot.database.connection import Row
-from surefoot.idempotency.store.deciding import Stored
+from surefoot.idempotency.deciding import Stored
 from surefoot.idempotency.values import Answer, Asked, Claim
 
 

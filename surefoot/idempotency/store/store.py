@@ -17,11 +17,11 @@ from surefoot.database.schema import DEFAULT_SCHEMA
 from surefoot.errors import ConfigurationError, DatabaseRefused
 from surefoot.events.text import printable
 from surefoot.failpoints import failpoint
+from surefoot.idempotency.deciding import Again, First, TakeOver, behind_lock, claim_of, decide
 from surefoot.idempotency.settings import IdempotencySettings, Route
 from surefoot.idempotency.store import rows
 from surefoot.idempotency.store.claims import Begun, Means, fence_lost, settled, under
 from surefoot.idempotency.store.connections import WAIT_S, Connections
-from surefoot.idempotency.store.deciding import Again, First, TakeOver, behind_lock, claim_of, decide
 from surefoot.idempotency.store.encryption import Encryption
 from surefoot.idempotency.store.history import json_text, lines
 from surefoot.idempotency.store.phase import PhaseUnit, phase

@@ -10,9 +10,9 @@ from datetime import UTC, datetime, timedelta
 from types import SimpleNamespace
 from typing import Any
 
+from surefoot.idempotency.deciding import Again, Claimable, First, Stored, TakeOver, behind_lock, claim_of, decide
 from surefoot.idempotency.settings import Route
 from surefoot.idempotency.store import FirstPhase
-from surefoot.idempotency.store.deciding import Again, Claimable, First, Stored, TakeOver, behind_lock, claim_of, decide
 from surefoot.idempotency.values import Answer, Asked, Claim, FenceLost, Found, State, StoredRequest
 from tests.support.idempotency_model.reference import Rules
 

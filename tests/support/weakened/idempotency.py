@@ -10,10 +10,11 @@ from functools import partial
 from typing import Any
 
 from surefoot.failpoints import failpoint
+from surefoot.idempotency import deciding
 from surefoot.idempotency.http.exchange import Exchange
 from surefoot.idempotency.request.lease import Lease
 from surefoot.idempotency.request.minting import Mint
-from surefoot.idempotency.store import deciding, rows, statements, store
+from surefoot.idempotency.store import rows, statements, store
 from surefoot.idempotency.store.claims import Begun
 from surefoot.idempotency.store.statements import BEGIN, MINE, Statements
 from surefoot.idempotency.store.store import Store

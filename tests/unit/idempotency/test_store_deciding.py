@@ -7,16 +7,7 @@ from datetime import UTC, datetime, timedelta
 from functools import partial
 from typing import get_args
 
-from surefoot.idempotency.store.deciding import (
-    Again,
-    Claimable,
-    First,
-    Stored,
-    TakeOver,
-    behind_lock,
-    claim_of,
-    decide,
-)
+from surefoot.idempotency.deciding import Again, Claimable, First, Stored, TakeOver, behind_lock, claim_of, decide
 from surefoot.idempotency.values import (
     Answer,
     Answered,
