@@ -14,8 +14,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from surefoot.errors import ConfigurationError
 from surefoot.idempotency.http.exchange import Exchange, current
-from surefoot.idempotency.http.problem_pages import ProblemPages
-from surefoot.idempotency.http.problems import Problems
+from surefoot.idempotency.http.problems import ProblemPages, Problems
 from surefoot.idempotency.http.running import Running, report
 from surefoot.idempotency.request.waiting import Flights
 from surefoot.idempotency.request.work import Layer, TenantOf
