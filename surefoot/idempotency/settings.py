@@ -1,4 +1,6 @@
-"""How the layer behaves, read once at the edge and checked together. Times can be compressed in tests."""
+"""How the layer behaves: what the environment sets for all of it, and what each route says about its own requests.
+
+Both are frozen, and checked when they are made. Times can be compressed in tests."""
 
 from dataclasses import dataclass
 from datetime import timedelta
@@ -65,6 +67,8 @@ LONGEST_WINDOW = timedelta(days=30)
 
 @dataclass(frozen=True, slots=True)
 class Route:
+    """What a route says about its requests: whether they need a key, and what becomes of them."""
+
     key: KeyMode = "required"
     effect: Effect = "local"
     on_failure: OnFailure = "rerun"

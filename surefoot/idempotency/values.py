@@ -1,4 +1,5 @@
-"""What the layer speaks of, as frozen values: what is asked for under a key, who may work on it, and what was found."""
+"""What the layer speaks of, as frozen values: what is asked for under a key, who may work on it, what was found, and
+what can go wrong."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -134,6 +135,9 @@ class Note:
 
     what: What
     details: Mapping[str, Any] = field(default_factory=dict)
+
+
+# -- what can go wrong -------------------------------------------------------------------------------------------------
 
 
 class FenceLost(SurefootError):

@@ -16,12 +16,11 @@ from surefoot.errors import ConfigurationError
 from surefoot.idempotency.http.exchange import Exchange, current
 from surefoot.idempotency.http.problems import ProblemPages, Problems
 from surefoot.idempotency.http.running import Running, report
-from surefoot.idempotency.request.waiting import Flights
+from surefoot.idempotency.request.waiting import Absence, Flights
 from surefoot.idempotency.request.work import Layer, TenantOf
 from surefoot.idempotency.settings import IdempotencySettings
 from surefoot.idempotency.store import Store
-from surefoot.idempotency.upkeep.absence import Absence
-from surefoot.idempotency.upkeep.mismatches import MismatchWatch
+from surefoot.idempotency.upkeep.alerts import MismatchWatch
 from surefoot.telemetry.alerts import Alerts
 
 UNTOUCHED_METHODS = frozenset({"GET", "HEAD", "OPTIONS", "TRACE"})

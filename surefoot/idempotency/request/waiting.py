@@ -1,4 +1,4 @@
-"""Waiting for somebody else's answer without holding a connection.
+"""Claiming a key, or waiting for the answer of another request that has claimed it, without holding a connection.
 
 In one process only one request at a time asks the database for a key: the first of them leads, and the others follow
 it. However many wait, one poller looks for all of them, and holds a connection while it looks.
@@ -6,6 +6,7 @@ it. However many wait, one poller looks for all of them, and holds a connection 
 
 import asyncio
 import random
+import time
 from dataclasses import dataclass
 
 import structlog
@@ -17,12 +18,10 @@ from surefoot.idempotency.store import Begun, Store
 from surefoot.idempotency.values import Asked, Found, InFlight, StoreAway
 
 log = structlog.get_logger("surefoot.idempotency")
-
 REST_S, LONGEST_REST_S = 0.05, 0.4
 """How often it is looked whether another process has answered."""
 OWN_REST_S, OWN_LONGEST_REST_S = 1.0, 2.0
 """And if it is worked on in this process, which says when it is done: for when that hangs, and has lost its claim."""
-
 _Key = tuple[bytes, bytes]
 
 
@@ -173,3 +172,26 @@ class Flights:
 
 def _key(asked: Asked) -> _Key:
     return asked.key_hash, asked.fingerprint
+
+
+class Absence:
+    """Says once that the store does not answer, and once that it does again, however many requests meet it."""
+
+    def __init__(self) -> None:
+        self._requests = 0
+        self._since = 0.0
+
+    def met(self, error: Exception) -> None:
+        if self._requests == 0:
+            self._since = time.monotonic()
+            metrics.STORE_OUTAGES.inc()
+            log.warning(
+                "requests are refused, or done without protection where a route allows it", error=words_of(error)
+            )
+        self._requests += 1
+
+    def over(self) -> None:
+        if self._requests:
+            lasted_s = round(time.monotonic() - self._since, 1)
+            log.info("the store of idempotency keys answers again", lasted_s=lasted_s, requests=self._requests)
+            self._requests = 0

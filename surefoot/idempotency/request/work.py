@@ -6,11 +6,10 @@ from dataclasses import dataclass
 from starlette.requests import Request
 
 from surefoot.idempotency.http.problems import Problems
-from surefoot.idempotency.request.waiting import Flights
+from surefoot.idempotency.request.waiting import Absence, Flights
 from surefoot.idempotency.settings import IdempotencySettings
 from surefoot.idempotency.store import Store
-from surefoot.idempotency.upkeep.absence import Absence
-from surefoot.idempotency.upkeep.mismatches import MismatchWatch
+from surefoot.idempotency.upkeep.alerts import MismatchWatch
 from surefoot.telemetry.alerts import Alerts
 
 TenantOf = Callable[[Request], str | Awaitable[str]]
