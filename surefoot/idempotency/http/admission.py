@@ -13,15 +13,15 @@ from starlette.requests import Request
 from surefoot.errors import ConfigurationError
 from surefoot.http.idempotency_key import KeyProblem, read_key
 from surefoot.idempotency import metrics
-from surefoot.idempotency.http.exchange import Exchange, Interrupted
 from surefoot.idempotency.http.fingerprint import fingerprint, key_hash
+from surefoot.idempotency.http.middleware import Exchange
 from surefoot.idempotency.http.unprotected import without_key, without_store
 from surefoot.idempotency.request.attempt import Attempt
 from surefoot.idempotency.request.idempotent import Hands, Idempotent, LocalHands, OutsideHands
 from surefoot.idempotency.request.local_work import LocalWork
 from surefoot.idempotency.request.outside_work import OutsideWork
 from surefoot.idempotency.request.waiting import Led
-from surefoot.idempotency.request.work import Layer
+from surefoot.idempotency.request.work import Interrupted, Layer
 from surefoot.idempotency.settings import Route
 from surefoot.idempotency.values import (
     Answer,

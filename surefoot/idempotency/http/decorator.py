@@ -11,8 +11,9 @@ from starlette.types import Scope
 
 from surefoot.errors import ConfigurationError
 from surefoot.idempotency.http.admission import admit
-from surefoot.idempotency.http.exchange import Interrupted, current
+from surefoot.idempotency.http.middleware import current
 from surefoot.idempotency.http.signature import annotations, handler_signature
+from surefoot.idempotency.request.work import Interrupted
 from surefoot.idempotency.settings import KeyMode, OnFailure, Route
 from surefoot.idempotency.values import Effect, FenceLost, OutcomeUnknown, ProviderBusy, StoreAway
 

@@ -10,13 +10,13 @@ from typing import Any
 from uuid import uuid4
 
 from surefoot.idempotency import metrics
-from surefoot.idempotency.http.exchange import Exchange, Response
+from surefoot.idempotency.http.middleware import Exchange
 from surefoot.idempotency.request.idempotent import Idempotent, LocalHands
 from surefoot.idempotency.request.minting import Mint
 from surefoot.idempotency.request.phases import Answers
 from surefoot.idempotency.request.results import shape_of
 from surefoot.idempotency.request.storing import is_undone
-from surefoot.idempotency.request.work import Layer
+from surefoot.idempotency.request.work import Layer, Response
 from surefoot.idempotency.settings import Route
 from surefoot.idempotency.store import Tx, Unclaimed
 from surefoot.idempotency.values import Answer, Asked, PhaseMisuse, StoreAway

@@ -3,10 +3,9 @@
 from typing import assert_never
 
 from surefoot.idempotency import metrics
-from surefoot.idempotency.http.exchange import Response
 from surefoot.idempotency.request.storing import Forgotten, Rerun, Stored, fate_of, is_undone, kept_headers
 from surefoot.idempotency.request.waiting import Led
-from surefoot.idempotency.request.work import Layer
+from surefoot.idempotency.request.work import Layer, Response
 from surefoot.idempotency.settings import Route
 from surefoot.idempotency.values import Answer, Answered, FenceLost, Found, InFlight, State, StoreAway
 

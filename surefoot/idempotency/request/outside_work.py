@@ -10,10 +10,10 @@ from typing import assert_never
 import structlog
 
 from surefoot.idempotency import metrics
-from surefoot.idempotency.http.exchange import Response
 from surefoot.idempotency.request.attempt import Attempt
 from surefoot.idempotency.request.storing import FIRST_ERROR, Forgotten, Rerun, Stored, fate_of, kept_headers
 from surefoot.idempotency.request.waiting import Flight
+from surefoot.idempotency.request.work import Response
 from surefoot.idempotency.upkeep.alerts import say_exhausted
 from surefoot.idempotency.values import Answer, Answered, FenceLost, Found, InFlight, State, StoreAway, Unknown
 from surefoot.retry import backoff

@@ -17,7 +17,7 @@ from starlette.types import ASGIApp, Message, Scope
 
 from surefoot.errors import words_of
 from surefoot.idempotency import metrics
-from surefoot.idempotency.http.exchange import SCOPE_KEY, Resumed
+from surefoot.idempotency.request.work import SCOPE_KEY, Resumed
 from surefoot.idempotency.settings import IdempotencySettings
 from surefoot.idempotency.store import Store
 from surefoot.idempotency.upkeep.alerts import say_exhausted
