@@ -45,6 +45,8 @@ UNHELD_EXTENSIONS = frozenset({"http.response.pathsend", "http.response.zerocopy
 
 
 class Exchange:
+    """One HTTP request on its way through the layer: what was sent, who works on it, and what is sent back."""
+
     def __init__(self, layer: Layer, scope: Scope, receive: Receive, send: Send) -> None:
         self.layer = layer
         self.scope = scope
@@ -215,6 +217,8 @@ async def _nowhere(message: Message) -> None:
 
 
 class Running:
+    """The requests that are under way in this process."""
+
     def __init__(self) -> None:
         self._tasks: set[asyncio.Task[None]] = set()
 

@@ -25,6 +25,8 @@ SCOPE_KEY = "surefoot.idempotency"
 
 @dataclass(frozen=True, slots=True)
 class Layer:
+    """What requests share in one process. The middleware puts it together, once."""
+
     store: Store
     settings: IdempotencySettings
     problems: Problems
