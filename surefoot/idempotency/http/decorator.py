@@ -29,7 +29,7 @@ from surefoot.idempotency.request.idempotent import Hands, Idempotent, LocalHand
 from surefoot.idempotency.request.local_work import LocalWork
 from surefoot.idempotency.request.outside_work import OutsideWork
 from surefoot.idempotency.request.waiting import Led
-from surefoot.idempotency.request.work import Interrupted, Layer
+from surefoot.idempotency.request.work import Interrupted, Layer, Resumed
 from surefoot.idempotency.settings import KeyMode, OnFailure, Route
 from surefoot.idempotency.values import (
     Answer,
@@ -88,7 +88,7 @@ def idempotent(
                 )
             name = _route_name(exchange.scope, handler)
             try:
-                given = await admit(exchange.layer, exchange, route, name, wants_hands=parameter is not None)
+                given = await admit(exchange, route, name, wants_hands=parameter is not None)
             except Interrupted as ended:
                 if not isinstance(exchange.scope.get("app"), Starlette):
                     raise
@@ -122,14 +122,15 @@ def _route_name(scope: Scope, handler: Callable[..., Any]) -> str:
     return f"{scope['method']} {template or handler.__qualname__}"
 
 
-async def admit(layer: Layer, exchange: Exchange, route: Route, name: str, *, wants_hands: bool) -> Idempotent | None:
+async def admit(exchange: Exchange, route: Route, name: str, *, wants_hands: bool) -> Idempotent | None:
     """What the handler is given; Interrupted if it is not to run. None if it asks for nothing, and has no key."""
+    layer = exchange.layer
     if exchange.resumed is not None:
-        return _resume(layer, exchange, route)
-    key = None if route.key == "off" else await _key(layer, exchange, route, name)
-    tenant = await _tenant(layer, exchange)
+        return _resume(exchange, exchange.resumed, route)
+    key = None if route.key == "off" else await _key(exchange, route, name)
+    tenant = await _tenant(exchange)
     if key is None:
-        return await _unkeyed(layer, exchange, route, name, tenant) if wants_hands else None
+        return await _unkeyed(exchange, route, name, tenant) if wants_hands else None
     body = await exchange.read_body()
     if body is None:
         await _give(exchange, layer.problems.body_too_large())
@@ -141,7 +142,7 @@ async def admit(layer: Layer, exchange: Exchange, route: Route, name: str, *, wa
         entered = await layer.flights.enter(asked, route)
     except StoreAway as error:
         if not route.fail_open:
-            await _refuse(layer, exchange, name, error)
+            await _refuse(exchange, name, error)
         metrics.FAIL_OPEN.labels(name).inc()
         layer.absence.met(error)
         return without_store(layer, asked, error)
@@ -149,61 +150,59 @@ async def admit(layer: Layer, exchange: Exchange, route: Route, name: str, *, wa
     if not isinstance(entered, Led):
         await _count(layer, asked, entered)
         await _give(exchange, layer.problems.found(entered))
-    return _claimed(layer, exchange, route, entered, body)
+    return _claimed(exchange, route, entered, body)
 
 
-def _claimed(layer: Layer, exchange: Exchange, route: Route, led: Led, body: bytes) -> Idempotent:
+def _claimed(exchange: Exchange, route: Route, led: Led, body: bytes) -> Idempotent:
     claim = led.begun.claim
     metrics.CLAIMS.labels(claim.asked.route).inc()
     hands: Hands
     if route.effect == "local":
-        exchange.work = LocalWork(layer, route, led)
+        exchange.work = LocalWork(exchange.layer, route, led)
         hands = LocalHands(led.begun.tx)
     else:
-        request = _stored_request(layer, exchange, claim.asked.tenant, body)
-        attempt = Attempt(layer, route, claim, request, led.begun)
+        request = _stored_request(exchange, claim.asked.tenant, body)
+        attempt = Attempt(exchange.layer, route, claim, request, led.begun)
         exchange.work = OutsideWork(attempt, led.flight)
         hands = OutsideHands(attempt)
     return Idempotent(hands, tenant=claim.asked.tenant, attempt=claim.attempt, protected=True)
 
 
-def _resume(layer: Layer, exchange: Exchange, route: Route) -> Idempotent:
-    resumed = exchange.resumed
-    assert resumed is not None
+def _resume(exchange: Exchange, resumed: Resumed, route: Route) -> Idempotent:
     claim = resumed.claim
-    resumed.flight = layer.flights.lead(claim.asked)
-    attempt = Attempt(layer, route, claim, resumed.request)
+    resumed.flight = exchange.layer.flights.lead(claim.asked)
+    attempt = Attempt(exchange.layer, route, claim, resumed.request)
     exchange.work = OutsideWork(attempt, resumed.flight)
     return Idempotent(OutsideHands(attempt), tenant=claim.asked.tenant, attempt=claim.attempt, protected=True)
 
 
-async def _unkeyed(layer: Layer, exchange: Exchange, route: Route, name: str, tenant: str) -> Idempotent:
+async def _unkeyed(exchange: Exchange, route: Route, name: str, tenant: str) -> Idempotent:
     try:
-        return await without_key(layer, exchange, route, name, tenant)
+        return await without_key(exchange, route, name, tenant)
     except StoreAway as error:
-        await _refuse(layer, exchange, name, error)
+        await _refuse(exchange, name, error)
 
 
-async def _refuse(layer: Layer, exchange: Exchange, name: str, error: StoreAway) -> NoReturn:
+async def _refuse(exchange: Exchange, name: str, error: StoreAway) -> NoReturn:
     metrics.FAIL_CLOSED.labels(name).inc()
-    layer.absence.met(error)
-    await _give(exchange, layer.problems.store_unavailable())
+    exchange.layer.absence.met(error)
+    await _give(exchange, exchange.layer.problems.store_unavailable())
 
 
-async def _key(layer: Layer, exchange: Exchange, route: Route, name: str) -> str | None:
-    key = read_key(exchange.key_lines, layer.settings.strict_keys)
+async def _key(exchange: Exchange, route: Route, name: str) -> str | None:
+    key = read_key(exchange.key_lines, exchange.layer.settings.strict_keys)
     if isinstance(key, KeyProblem):
         metrics.MALFORMED.labels(name).inc()
-        await _give(exchange, layer.problems.malformed(key.sentence))
+        await _give(exchange, exchange.layer.problems.malformed(key.sentence))
     if key is None:
         metrics.MISSING.labels(name, route.key).inc()
         if route.key == "required":
-            await _give(exchange, layer.problems.missing())
+            await _give(exchange, exchange.layer.problems.missing())
     return key
 
 
-async def _tenant(layer: Layer, exchange: Exchange) -> str:
-    found = layer.tenant_of(Request(exchange.scope))
+async def _tenant(exchange: Exchange) -> str:
+    found = exchange.layer.tenant_of(Request(exchange.scope))
     tenant = await found if inspect.isawaitable(found) else found
     if not isinstance(tenant, str) or not 1 <= len(tenant) <= LONGEST_TENANT or not tenant.isprintable():
         raise ConfigurationError(
@@ -226,11 +225,11 @@ def _asked(exchange: Exchange, route: Route, name: str, tenant: str, key: str, b
     return Asked(tenant, key_hash(tenant, key), name, route.effect, found.digest, found.version)
 
 
-def _stored_request(layer: Layer, exchange: Exchange, tenant: str, body: bytes) -> StoredRequest:
+def _stored_request(exchange: Exchange, tenant: str, body: bytes) -> StoredRequest:
     headers = tuple(
         (name.decode("latin-1"), value.decode("latin-1"))
         for name, value in exchange.scope["headers"]
-        if name.decode("latin-1") in layer.request_headers
+        if name.decode("latin-1") in exchange.layer.request_headers
     )
     # Without where the app is mounted: it is made again against the app itself.
     path = exchange.path.removeprefix(exchange.root_path)

@@ -22,8 +22,9 @@ from surefoot.idempotency.store import Tx, Unclaimed
 from surefoot.idempotency.values import Answer, Asked, PhaseMisuse, StoreAway
 
 
-async def without_key(layer: Layer, exchange: Exchange, route: Route, name: str, tenant: str) -> Idempotent:
+async def without_key(exchange: Exchange, route: Route, name: str, tenant: str) -> Idempotent:
     """For a request that brings no key where none is required."""
+    layer = exchange.layer
     if route.effect == "outside":
         return Idempotent(_OutsideHands(layer, uuid4().hex), tenant=tenant, attempt=1, protected=False)
     unclaimed = await layer.store.unclaimed()
