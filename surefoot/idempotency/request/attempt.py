@@ -6,15 +6,13 @@ from uuid import uuid4
 
 import structlog
 
-from surefoot.idempotency.request.lease import Lease
 from surefoot.idempotency.request.minting import Mint
 from surefoot.idempotency.request.work import Layer
-from surefoot.idempotency.settings import Route
-from surefoot.idempotency.store import Begun, FirstPhase
+from surefoot.idempotency.settings import IdempotencySettings, Route
+from surefoot.idempotency.store import Begun, FirstPhase, Store
 from surefoot.idempotency.values import Answer, Claim, FenceLost, Note, PhaseMisuse, State, StoreAway, StoredRequest
 
 log = structlog.get_logger("surefoot.idempotency")
-
 Ending = Literal["unknown", "busy", "lost", "away", "left"]
 """Why a handler was ended: nobody knows what a provider did; it has a call of ours in flight; somebody else has the
 claim; the store does not answer; it answered and left a phase behind that was not done."""
@@ -25,6 +23,55 @@ _ENDINGS: dict[Ending, str] = {
     "away": "the store does not answer",
     "left": "it was answered while a phase of it was under way",
 }
+
+
+class Lease:
+    """Keeps a claim alive while its request is worked on. Starts when it is made: the claim has just been committed.
+
+    A timer, not a task: most requests are over before the first renewal, and should not pay for it."""
+
+    def __init__(self, store: Store, claim: Claim, settings: IdempotencySettings) -> None:
+        self._store = store
+        self._claim = claim
+        self._every_s = settings.renew_every.total_seconds()
+        self._lease_s = settings.lease.total_seconds()
+        self._loop = asyncio.get_running_loop()
+        self._known_at = self._loop.time()
+        self._is_lost = False
+        self._renewing: asyncio.Task[None] | None = None
+        self._timer = self._loop.call_later(self._every_s, self._begin_renewing)
+
+    async def check(self) -> None:
+        """FenceLost unless the claim is surely ours now: asked before anything that cannot be taken back.
+
+        A process that was stopped for a while wakes up with its timers overdue, and must not believe what it knew."""
+        if not self._is_lost and self._loop.time() - self._known_at > self._lease_s / 2:
+            await self._renew()
+        if self._is_lost:
+            raise FenceLost
+
+    def stop(self) -> None:
+        self._timer.cancel()
+        if self._renewing is not None:
+            self._renewing.cancel()
+
+    def _begin_renewing(self) -> None:
+        self._renewing = self._loop.create_task(self._renew_on_time())
+
+    async def _renew_on_time(self) -> None:
+        try:
+            await self._renew()
+        except StoreAway:
+            log.warning("a lease could not be renewed: the store is away")
+        if not self._is_lost:
+            self._timer = self._loop.call_later(self._every_s, self._begin_renewing)
+
+    async def _renew(self) -> None:
+        asked_at = self._loop.time()
+        if await self._store.renew(self._claim):
+            self._known_at = asked_at
+        else:
+            self._is_lost = True
 
 
 class Attempt:

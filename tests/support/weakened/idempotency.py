@@ -12,7 +12,7 @@ from typing import Any
 from surefoot.failpoints import failpoint
 from surefoot.idempotency import deciding
 from surefoot.idempotency.http.middleware import Exchange
-from surefoot.idempotency.request.lease import Lease
+from surefoot.idempotency.request.attempt import Lease
 from surefoot.idempotency.request.minting import Mint
 from surefoot.idempotency.store import rows, statements, store
 from surefoot.idempotency.store.claims import Begun
