@@ -25,9 +25,9 @@ from surefoot.idempotency.http.middleware import Exchange, current
 from surefoot.idempotency.http.signature import annotations, handler_signature
 from surefoot.idempotency.http.unprotected import without_key, without_store
 from surefoot.idempotency.request.attempt import Attempt
-from surefoot.idempotency.request.idempotent import Hands, Idempotent, LocalHands, OutsideHands
-from surefoot.idempotency.request.local_work import LocalWork
-from surefoot.idempotency.request.outside_work import OutsideWork
+from surefoot.idempotency.request.idempotent import Hands, Idempotent
+from surefoot.idempotency.request.local_work import LocalHands, LocalWork
+from surefoot.idempotency.request.outside_work import OutsideHands, OutsideWork
 from surefoot.idempotency.request.waiting import Led
 from surefoot.idempotency.request.work import Interrupted, Layer, Resumed
 from surefoot.idempotency.settings import KeyMode, OnFailure, Route

@@ -11,9 +11,8 @@ from uuid import uuid4
 
 from surefoot.idempotency import metrics
 from surefoot.idempotency.http.middleware import Exchange
-from surefoot.idempotency.request.idempotent import Idempotent, LocalHands
-from surefoot.idempotency.request.minting import Mint
-from surefoot.idempotency.request.phases import Answers
+from surefoot.idempotency.request.idempotent import Answers, Idempotent, Mint
+from surefoot.idempotency.request.local_work import LocalHands
 from surefoot.idempotency.request.results import shape_of
 from surefoot.idempotency.request.storing import is_undone
 from surefoot.idempotency.request.work import Layer, Response

@@ -1,12 +1,14 @@
 """One try at a request with an outside effect: its claim, what it has minted, and how far it has come."""
 
 import asyncio
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any, Literal
 from uuid import uuid4
 
 import structlog
 
-from surefoot.idempotency.request.minting import Mint
+from surefoot.idempotency.request.idempotent import Mint
 from surefoot.idempotency.request.work import Layer
 from surefoot.idempotency.settings import IdempotencySettings, Route
 from surefoot.idempotency.store import Begun, FirstPhase, Store
@@ -194,8 +196,9 @@ class Attempt:
                 "that said so: the request is answered by the layer, and gone on with from where it came to."
             )
 
-    def use(self, name: str) -> None:
-        """Take a name for a phase or a call: each is used once, and one after the other."""
+    @contextmanager
+    def use(self, name: str) -> Iterator[None]:
+        """Around a phase or a call: each name is used once, and one after the other."""
         self.check_open(name)
         if self._under_way is not None:
             raise PhaseMisuse(
@@ -209,9 +212,16 @@ class Attempt:
             )
         self._used.add(name)
         self._under_way = name
-
-    def used(self) -> None:
-        self._under_way, self._is_calling = None, False
+        try:
+            yield
+        except FenceLost:
+            self.end("lost")
+            raise
+        except StoreAway:
+            self.end("away")
+            raise
+        finally:
+            self._under_way, self._is_calling = None, False
 
     def trying(self, name: str) -> None:
         """A phase or a call that is not done yet is run now."""

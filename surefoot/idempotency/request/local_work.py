@@ -1,16 +1,47 @@
-"""How a request with an effect in our own database ends: claim, effect and answer are one transaction."""
+"""A request with an effect in our own database: claim, effect and answer are one transaction."""
 
-from typing import assert_never
+from collections.abc import Awaitable, Callable
+from typing import Any, assert_never
 
 from surefoot.idempotency import metrics
+from surefoot.idempotency.request.idempotent import Answers, Mint
 from surefoot.idempotency.request.storing import Forgotten, Rerun, Stored, fate_of, is_undone, kept_headers
 from surefoot.idempotency.request.waiting import Led
 from surefoot.idempotency.request.work import Layer, Response
 from surefoot.idempotency.settings import Route
-from surefoot.idempotency.values import Answer, Answered, FenceLost, Found, InFlight, State, StoreAway
+from surefoot.idempotency.store import Tx
+from surefoot.idempotency.values import Answer, Answered, FenceLost, Found, InFlight, PhaseMisuse, State, StoreAway
+
+
+class LocalHands:
+    """One transaction, given by the claim."""
+
+    def __init__(self, tx: Tx) -> None:
+        self.tx = tx
+        self.mint = Mint({})
+
+    async def phase(self, name: str, work: Callable[..., Awaitable[Any]], args: tuple[Any, ...]) -> Any:
+        raise _only_outside("phase", name)
+
+    async def call(
+        self, name: str, function: Callable[..., Awaitable[Any]], args: tuple[Any, ...], answers: Answers
+    ) -> Any:
+        raise _only_outside("call", name)
+
+    async def provider_key(self, name: str) -> str:
+        raise _only_outside("call", name)
+
+
+def _only_outside(what: str, name: str) -> PhaseMisuse:
+    return PhaseMisuse(
+        f'The {what} {name!r} needs a route with effect="outside". A local route has one transaction, request.tx, and '
+        "no provider is called while it is open."
+    )
 
 
 class LocalWork:
+    """How it ends."""
+
     def __init__(self, layer: Layer, route: Route, led: Led) -> None:
         self._layer = layer
         self._route = route

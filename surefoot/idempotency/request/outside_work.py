@@ -1,28 +1,181 @@
-"""How a request with an outside effect ends.
+"""A request with an outside effect: its phases and calls, and how it ends.
 
-Whatever ends it, one of these is written down before anything is sent: the answer; that it is to be gone on with; that
-nobody knows what a provider did. If nothing can be written, the claim's lease runs out, and somebody takes it over.
+A phase is a transaction of its own; a provider is called with none open. Whatever ends the request, one of these is
+written down before anything is sent: the answer; that it is to be gone on with; that nobody knows what a provider did.
+If nothing can be written, the claim's lease runs out, and another attempt takes it over.
 """
 
+import asyncio
+import time
+from collections.abc import Awaitable, Callable
 from datetime import timedelta
-from typing import assert_never
+from typing import Any, assert_never
 
 import structlog
 
+from surefoot.failpoints import failpoint
 from surefoot.idempotency import metrics
 from surefoot.idempotency.request.attempt import Attempt
+from surefoot.idempotency.request.idempotent import Answers
+from surefoot.idempotency.request.results import Shape, shape_of
 from surefoot.idempotency.request.storing import FIRST_ERROR, Forgotten, Rerun, Stored, fate_of, kept_headers
 from surefoot.idempotency.request.waiting import Flight
 from surefoot.idempotency.request.work import Response
+from surefoot.idempotency.store import Begun, FirstPhase, Tx
 from surefoot.idempotency.upkeep.alerts import say_exhausted
-from surefoot.idempotency.values import Answer, Answered, FenceLost, Found, InFlight, State, StoreAway, Unknown
+from surefoot.idempotency.values import (
+    Answer,
+    Answered,
+    FenceLost,
+    Found,
+    InFlight,
+    Note,
+    OutcomeUnknown,
+    PhaseMisuse,
+    ProviderBusy,
+    State,
+    StoreAway,
+    Unknown,
+)
 from surefoot.retry import backoff
 
 log = structlog.get_logger("surefoot.idempotency")
 BUSY_REST_S = 1.0
 
 
+class OutsideHands:
+    """The phases and calls of an attempt."""
+
+    def __init__(self, attempt: Attempt) -> None:
+        self._attempt = attempt
+        self.mint = attempt.mint
+
+    @property
+    def tx(self) -> Tx:
+        raise PhaseMisuse(
+            'A route with effect="outside" has no transaction that stays open: a provider is called in between. Use '
+            "the tx that each phase is given."
+        )
+
+    async def provider_key(self, name: str) -> str:
+        return f"{self._attempt.provider_key}:{name}"
+
+    async def phase(self, name: str, work: Callable[..., Awaitable[Any]], args: tuple[Any, ...]) -> Any:
+        """`await work(tx, *args)` in its own transaction, once for all attempts; its result, from whichever it was."""
+        attempt, shape = self._attempt, shape_of(work)
+        with attempt.use(name):
+            if name in attempt.claim.phases:
+                return shape.read(attempt.claim.phases[name]["result"])
+            attempt.trying(name)
+            begun = attempt.begun
+            if begun is not None and attempt.is_untouched:
+                kept = await self._first_phase(begun, name, shape, work, args)
+            else:
+                kept = await self._later_phase(name, shape, work, args)
+            attempt.committed()
+            return shape.read(kept)
+
+    async def _first_phase(
+        self, begun: Begun, name: str, shape: Shape, work: Callable[..., Awaitable[Any]], args: tuple[Any, ...]
+    ) -> Any:
+        """In the transaction of the claim: no provider was called yet, so neither has to be durable before the
+        other."""
+        try:
+            kept = shape.kept(await work(begun.tx, *args))
+        except BaseException:  # also if the handler has lost patience with it
+            await begun.undo()  # the claim is still held, and can be kept with the answer
+            raise
+        await self._attempt.keep(FirstPhase(name, {"result": kept}))
+        return kept
+
+    async def _later_phase(
+        self, name: str, shape: Shape, work: Callable[..., Awaitable[Any]], args: tuple[Any, ...]
+    ) -> Any:
+        attempt = self._attempt
+        claim = await attempt.keep()
+        await attempt.noted()
+        async with attempt.layer.store.phase(claim, name) as unit:
+            kept = shape.kept(await work(unit.tx, *args))
+            unit.result = {"result": kept, "calls": attempt.answers} if attempt.answers else {"result": kept}
+            unit.notes.extend(attempt.notes)
+        return kept
+
+    async def call(
+        self, name: str, function: Callable[..., Awaitable[Any]], args: tuple[Any, ...], answers: Answers
+    ) -> Any:
+        """`await function(*args, key=…)` under the key that was minted at the claim, the same on every attempt.
+
+        A call whose answer was committed with a later phase is not made again. What it raises means that nobody knows
+        what it did, unless it is one of `answers`: those are what the provider said."""
+        attempt, shape = self._attempt, _call_shape(function)
+        with attempt.use(name):
+            if shape is not None and name in attempt.answers:
+                return shape.read(attempt.answers[name])
+            await attempt.keep()
+            await attempt.announce(name)
+            await attempt.check_lease()
+            attempt.check_open(name)  # once more: it may have been answered meanwhile
+            value = await self._called(name, function, args, answers)
+            return value if shape is None else self._kept(name, shape, value)
+
+    async def _called(
+        self, name: str, function: Callable[..., Awaitable[Any]], args: tuple[Any, ...], answers: Answers
+    ) -> Any:
+        attempt = self._attempt
+        key = await self.provider_key(name)
+        timeout_s = attempt.layer.settings.call_timeout.total_seconds()
+        attempt.calling(name)
+        began = time.monotonic()
+        await failpoint("idempotency.before_call")
+        try:
+            async with asyncio.timeout(timeout_s):
+                value = await function(*args, key=key)
+        except answers:
+            self._reply(name, began, "refused")
+            raise
+        except ProviderBusy:
+            attempt.end("busy")
+            self._reply(name, began, "busy")
+            raise
+        except BaseException as error:
+            attempt.end("unknown")
+            self._reply(name, began, type(error).__name__)
+            if not isinstance(error, Exception):  # the handler, or a middleware, has lost patience with it
+                raise
+            raise OutcomeUnknown(
+                f"The call {name!r} ended with {type(error).__name__}, and nobody knows what the provider did. The "
+                "request is made again under the same provider key."
+            ) from error
+        await failpoint("idempotency.called")
+        self._reply(name, began, "answered")
+        return value
+
+    def _reply(self, name: str, began: float, outcome: str) -> None:
+        took_ms = round((time.monotonic() - began) * 1000)
+        self._attempt.notes.append(Note("replied", {"name": name, "outcome": outcome, "took_ms": took_ms}))
+
+    def _kept(self, name: str, shape: Shape, value: Any) -> Any:
+        try:
+            kept = shape.kept(value)
+            read = shape.read(kept)
+        except PhaseMisuse:
+            return value
+        self._attempt.answers[name] = kept
+        return read
+
+
+def _call_shape(function: Callable[..., Any]) -> Shape | None:
+    """None: what it answers is not kept, because it is not annotated or no JSON. It is then called again on resume."""
+    try:
+        shape = shape_of(function)
+    except PhaseMisuse:
+        return None
+    return shape if shape.is_typed else None
+
+
 class OutsideWork:
+    """How it ends."""
+
     def __init__(self, attempt: Attempt, flight: Flight) -> None:
         self._attempt = attempt
         self._flight = flight

@@ -13,7 +13,7 @@ from surefoot.failpoints import failpoint
 from surefoot.idempotency import deciding
 from surefoot.idempotency.http.middleware import Exchange
 from surefoot.idempotency.request.attempt import Lease
-from surefoot.idempotency.request.minting import Mint
+from surefoot.idempotency.request.idempotent import Mint
 from surefoot.idempotency.store import rows, statements, store
 from surefoot.idempotency.store.claims import Begun
 from surefoot.idempotency.store.statements import BEGIN, MINE, Statements

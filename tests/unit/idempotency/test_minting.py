@@ -7,7 +7,7 @@ from uuid import UUID
 import pytest
 import uuid_utils
 
-from surefoot.idempotency.request.minting import Mint
+from surefoot.idempotency.request.idempotent import Mint
 from surefoot.idempotency.values import PhaseMisuse
 
 AT = datetime(2026, 1, 2, 3, 4, 5, 678901, tzinfo=timezone(timedelta(hours=2)))
