@@ -24,8 +24,8 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from surefoot.errors import ConfigurationError
 from surefoot.failpoints import failpoint
 from surefoot.idempotency import metrics
+from surefoot.idempotency.deciding import BODILESS_STATUSES, sent_headers, with_length
 from surefoot.idempotency.http.problems import ProblemPages, Problems
-from surefoot.idempotency.request.storing import BODILESS_STATUSES, sent_headers, with_length
 from surefoot.idempotency.request.waiting import Absence, Flights
 from surefoot.idempotency.request.work import SCOPE_KEY, Interrupted, Layer, Response, Resumed, TenantOf, Work, is_ours
 from surefoot.idempotency.settings import IdempotencySettings

@@ -10,11 +10,11 @@ from typing import Any
 from uuid import uuid4
 
 from surefoot.idempotency import metrics
+from surefoot.idempotency.deciding import is_undone
 from surefoot.idempotency.http.middleware import Exchange
 from surefoot.idempotency.request.idempotent import Answers, Idempotent, Mint
 from surefoot.idempotency.request.local_work import LocalHands
 from surefoot.idempotency.request.results import shape_of
-from surefoot.idempotency.request.storing import is_undone
 from surefoot.idempotency.request.work import Layer, Response
 from surefoot.idempotency.settings import Route
 from surefoot.idempotency.store import Tx, Unclaimed

@@ -4,8 +4,8 @@ from collections.abc import Awaitable, Callable
 from typing import Any, assert_never
 
 from surefoot.idempotency import metrics
+from surefoot.idempotency.deciding import Forgotten, Rerun, Stored, fate_of, is_undone, kept_headers
 from surefoot.idempotency.request.idempotent import Answers, Mint
-from surefoot.idempotency.request.storing import Forgotten, Rerun, Stored, fate_of, is_undone, kept_headers
 from surefoot.idempotency.request.waiting import Led
 from surefoot.idempotency.request.work import Layer, Response
 from surefoot.idempotency.settings import Route

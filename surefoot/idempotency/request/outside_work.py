@@ -15,10 +15,10 @@ import structlog
 
 from surefoot.failpoints import failpoint
 from surefoot.idempotency import metrics
+from surefoot.idempotency.deciding import FIRST_ERROR, Forgotten, Rerun, Stored, fate_of, kept_headers
 from surefoot.idempotency.request.attempt import Attempt
 from surefoot.idempotency.request.idempotent import Answers
 from surefoot.idempotency.request.results import Shape, shape_of
-from surefoot.idempotency.request.storing import FIRST_ERROR, Forgotten, Rerun, Stored, fate_of, kept_headers
 from surefoot.idempotency.request.waiting import Flight
 from surefoot.idempotency.request.work import Response
 from surefoot.idempotency.store import Begun, FirstPhase, Tx

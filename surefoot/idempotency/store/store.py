@@ -17,9 +17,18 @@ from surefoot.database.schema import DEFAULT_SCHEMA
 from surefoot.errors import ConfigurationError, DatabaseRefused
 from surefoot.events.text import printable
 from surefoot.failpoints import failpoint
-from surefoot.idempotency.deciding import Again, First, TakeOver, behind_lock, claim_of, decide
+from surefoot.idempotency.deciding import (
+    Again,
+    First,
+    TakeOver,
+    asked_for,
+    behind_lock,
+    claim_of,
+    decide,
+    stored_key,
+    taken_over,
+)
 from surefoot.idempotency.settings import IdempotencySettings, Route
-from surefoot.idempotency.store import rows
 from surefoot.idempotency.store.claims import Begun, Means, fence_lost, settled, under
 from surefoot.idempotency.store.connections import WAIT_S, Connections
 from surefoot.idempotency.store.encryption import Encryption
@@ -111,7 +120,7 @@ class Store:
     async def _begun(self, transaction: OpenTransaction, asked: Asked, route: Route) -> Begun | Found:
         row = await transaction.fetchrow(self._sql.found, asked.key_hash)
         assert row is not None  # it has one, whatever is there
-        decision = decide(rows.stored(row), asked, row["now"], most_attempts=route.attempts)
+        decision = decide(stored_key(row), asked, row["now"], most_attempts=route.attempts)
         decision = behind_lock(decision, had=row["had"], lease_s=self._settings.lease.total_seconds())
         if not isinstance(decision, First | Again | TakeOver):
             return decision
@@ -131,14 +140,14 @@ class Store:
             return None
         so_far = await transaction.fetchrow(self._sql.so_far, asked.key_hash)
         assert so_far is not None
-        return rows.taken_over(row, so_far, asked)
+        return taken_over(row, so_far, asked)
 
     async def look(self, asked: Asked) -> Found | None:
         """What is there, for whoever waits. None: it can be claimed."""
         async with self._connections.driver() as driver:
             row = await driver.fetchrow(self._sql.look, asked.key_hash, lock_number(asked.key_hash))
         assert row is not None
-        decision = decide(rows.stored(row), asked, row["now"])
+        decision = decide(stored_key(row), asked, row["now"])
         decision = behind_lock(decision, had=row["had"], lease_s=self._settings.lease.total_seconds())
         return None if isinstance(decision, First | Again | TakeOver) else decision
 
@@ -264,7 +273,7 @@ class Store:
             assert so_far is not None
             request = self._means.encryption.decrypted(row["request"])
             await transaction.commit()
-            return rows.taken_over(row, so_far, rows.asked_for(key_hash, row)), request
+            return taken_over(row, so_far, asked_for(key_hash, row)), request
         finally:
             await transaction.end()
 

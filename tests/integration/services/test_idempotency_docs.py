@@ -17,8 +17,8 @@ import orjson
 import pytest
 
 from surefoot.http.idempotency_key import LONGEST, SHORTEST, read_key
+from surefoot.idempotency.deciding import UNSTORED_STATUSES
 from surefoot.idempotency.http.problems import PAGES, REPLAYED, ProblemName
-from surefoot.idempotency.request.storing import UNSTORED_STATUSES
 from surefoot.idempotency.settings import IdempotencySettings, Route
 from surefoot.process_guard import create_guarded_process
 from tests.support.curl import curls

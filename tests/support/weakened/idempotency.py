@@ -14,7 +14,7 @@ from surefoot.idempotency import deciding
 from surefoot.idempotency.http.middleware import Exchange
 from surefoot.idempotency.request.attempt import Lease
 from surefoot.idempotency.request.idempotent import Mint
-from surefoot.idempotency.store import rows, statements, store
+from surefoot.idempotency.store import statements, store
 from surefoot.idempotency.store.claims import Begun
 from surefoot.idempotency.store.statements import BEGIN, MINE, Statements
 from surefoot.idempotency.store.store import Store
@@ -86,12 +86,12 @@ def finished_phases() -> None:
 
 
 def _changed_when_taken_over(**made: Callable[[], Any]) -> None:
-    real = rows.taken_over
+    real = deciding.taken_over
 
     def taken_over(*args: Any) -> Claim:
         return replace(real(*args), **{name: make() for name, make in made.items()})
 
-    put(rows, "taken_over", taken_over)
+    put(store, "taken_over", taken_over)
 
 
 # -- while it is held, and how it ends -------------------------------------------------------------------------------
