@@ -1,23 +1,27 @@
-"""A claim that is not committed yet: the open transaction that holds the key's lock, and what can become of it.
+"""The transactions that requests work in, and what is written at their end.
 
-Nothing is written until then. A local route's work is done in it, and claim and answer are one row at its end; a claim
-for an outside effect is kept with all that a later attempt needs, before anybody is called.
+Nothing is written until then. A local route's work is done in the transaction of its claim, and claim and answer are
+one row at its end; a claim for an outside effect is kept with all that a later attempt needs, before a provider is
+called, and each of its phases is a transaction. Lines of the history ride along with each.
 """
 
+import json
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from datetime import timedelta
 from types import TracebackType
 from typing import Any, Self
 
+from surefoot.consumer.failures import sqlstate_of
 from surefoot.failpoints import failpoint
 from surefoot.idempotency.deciding import Again, Claimable, First, TakeOver
 from surefoot.idempotency.settings import Route
 from surefoot.idempotency.store.encryption import Encryption
-from surefoot.idempotency.store.history import json_text, lines
 from surefoot.idempotency.store.statements import Statements
 from surefoot.idempotency.store.transaction import OpenTransaction, Tx
-from surefoot.idempotency.values import Answer, Claim, FenceLost, Note, State, StoredRequest
+from surefoot.idempotency.values import Answer, Claim, FenceLost, Note, PhaseMisuse, State, StoredRequest
+
+DUPLICATE = "23505"
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +43,9 @@ class FirstPhase:
 
 
 class Begun:
-    """Leaving it without `keep` or `finish` rolls back: as if it had not been asked."""
+    """A claim that is not committed yet: the open transaction that holds the key's lock, and what can become of it.
+
+    Leaving it without `keep` or `finish` rolls back: as if it had not been asked."""
 
     def __init__(
         self, means: Means, route: Route, decision: Claimable, claim: Claim, transaction: OpenTransaction
@@ -166,6 +172,56 @@ class Begun:
         return Note("taken_over" if isinstance(self._decision, TakeOver) else "claimed", what)
 
 
+class PhaseUnit:
+    """One phase of a claim: its work and the record that it was done are one transaction, which ends with the fence.
+
+    Set `result` to what the phase returns, as JSON; add to `notes` what is to be in the history with it."""
+
+    def __init__(self, claim: Claim, name: str, transaction: OpenTransaction) -> None:
+        self.tx = Tx(transaction)
+        self.result: Any = None
+        self.notes: list[Note] = []
+        self._claim = claim
+        self._name = name
+        self._transaction = transaction
+
+    async def commit(self, sql: Statements) -> None:
+        result = json_text(self.result, what=f"The result of phase {self._name!r}")
+        await self._transaction.write_work()
+        done = Note("phase", {"name": self._name})
+        try:
+            row = await self._transaction.fetchrow(
+                sql.phase, *under(self._claim), self._name, result, *lines(*self.notes, done)
+            )
+        except Exception as error:
+            if sqlstate_of(error) == DUPLICATE:
+                raise PhaseMisuse(
+                    f"Phase {self._name!r} was done before: each phase of a request has a name of its own."
+                ) from error
+            raise
+        if row is None:
+            raise await self._transaction.why_not(fence_lost(self._claim))
+        await self._transaction.commit()
+        await failpoint("idempotency.phase_committed")
+
+
+class Unclaimed:
+    """A transaction for the work of a request that has no key: nothing is claimed, and nothing is remembered of it."""
+
+    def __init__(self, transaction: OpenTransaction) -> None:
+        self._transaction = transaction
+        self.tx = Tx(transaction)
+
+    async def commit(self) -> None:
+        await self._transaction.write_work()
+        await self._transaction.execute("SELECT 1")  # fails in an aborted transaction, where COMMIT would not
+        await self._transaction.commit()
+
+    async def release(self) -> None:
+        """Roll back what was not committed. A second time nothing happens."""
+        await self._transaction.end()
+
+
 def under(claim: Claim) -> tuple[object, ...]:
     """What every statement about a claim begins with."""
     return claim.asked.key_hash, claim.fence, claim.created_at
@@ -186,3 +242,21 @@ def fence_lost(claim: Claim) -> FenceLost:
 
 def _fence_seen(decision: Claimable) -> int | None:
     return None if isinstance(decision, First) else decision.stored.fence
+
+
+Lines = tuple[list[str], list[str]]
+"""What has happened, and the details of it: two columns."""
+
+
+def lines(*notes: Note) -> Lines:
+    return [note.what for note in notes], [json_text(dict(note.details), what="A history line") for note in notes]
+
+
+def json_text(value: object, *, what: str) -> str:
+    """As it is stored, for good: what cannot be read back as it was is refused."""
+    try:
+        return json.dumps(value, allow_nan=False, separators=(",", ":"))
+    except (TypeError, ValueError) as error:
+        raise PhaseMisuse(
+            f"{what} cannot be stored: {error}. It is kept as JSON: give it texts, whole numbers, lists and dicts."
+        ) from None

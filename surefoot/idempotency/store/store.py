@@ -29,18 +29,25 @@ from surefoot.idempotency.deciding import (
     taken_over,
 )
 from surefoot.idempotency.settings import IdempotencySettings, Route
-from surefoot.idempotency.store.claims import Begun, Means, fence_lost, settled, under
+from surefoot.idempotency.store.claims import (
+    Begun,
+    Means,
+    PhaseUnit,
+    Unclaimed,
+    fence_lost,
+    json_text,
+    lines,
+    settled,
+    under,
+)
 from surefoot.idempotency.store.connections import WAIT_S, Connections
 from surefoot.idempotency.store.encryption import Encryption
-from surefoot.idempotency.store.history import json_text, lines
-from surefoot.idempotency.store.phase import PhaseUnit, phase
 from surefoot.idempotency.store.reaping import Reaping
 from surefoot.idempotency.store.sealing import Sealing
 from surefoot.idempotency.store.seals import Verified
 from surefoot.idempotency.store.standing import Standing, standing
 from surefoot.idempotency.store.statements import BEGIN, Statements, begin, lock_number
 from surefoot.idempotency.store.transaction import OpenTransaction, opened
-from surefoot.idempotency.store.unclaimed import Unclaimed
 from surefoot.idempotency.values import (
     Answer,
     Asked,
@@ -169,8 +176,12 @@ class Store:
     async def phase(self, claim: Claim, name: str) -> AsyncIterator[PhaseUnit]:
         """A transaction for one phase: committed with its result when the block ends, unless the fence has risen."""
         transaction = await opened(self._connections, self._outbox, BEGIN)
-        async with phase(transaction, self._sql, claim, name) as unit:
+        try:
+            unit = PhaseUnit(claim, name, transaction)
             yield unit
+            await unit.commit(self._sql)
+        finally:
+            await transaction.end()
 
     async def renew(self, claim: Claim) -> bool:
         """Say that it is still worked on. False: it is somebody else's by now, or was held as long as it may be."""
