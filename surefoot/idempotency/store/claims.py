@@ -244,11 +244,8 @@ def _fence_seen(decision: Claimable) -> int | None:
     return None if isinstance(decision, First) else decision.stored.fence
 
 
-Lines = tuple[list[str], list[str]]
-"""What has happened, and the details of it: two columns."""
-
-
-def lines(*notes: Note) -> Lines:
+def lines(*notes: Note) -> tuple[list[str], list[str]]:
+    """Lines of the history as the statements take them: what has happened, and the details of it."""
     return [note.what for note in notes], [json_text(dict(note.details), what="A history line") for note in notes]
 
 

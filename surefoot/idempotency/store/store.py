@@ -8,6 +8,7 @@ import secrets
 import socket
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
+from dataclasses import dataclass
 from datetime import timedelta
 from typing import Self
 
@@ -42,11 +43,9 @@ from surefoot.idempotency.store.claims import (
 )
 from surefoot.idempotency.store.connections import WAIT_S, Connections
 from surefoot.idempotency.store.encryption import Encryption
-from surefoot.idempotency.store.reaping import Reaping
-from surefoot.idempotency.store.sealing import Sealing
+from surefoot.idempotency.store.sealing import LONG_S, Sealing
 from surefoot.idempotency.store.seals import Verified
-from surefoot.idempotency.store.standing import Standing, standing
-from surefoot.idempotency.store.statements import BEGIN, Statements, begin, lock_number
+from surefoot.idempotency.store.statements import BEGIN, MARK, WORK, Statements
 from surefoot.idempotency.store.transaction import OpenTransaction, opened
 from surefoot.idempotency.values import (
     Answer,
@@ -69,6 +68,16 @@ NO_GRACE = timedelta(0)
 REFUSED = '{"why":"key-reused"}'
 
 
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """How things stand: two numbers, each from a small index."""
+
+    stuck: int
+    """Keys in flight whose lease ran out more than a minute ago: nobody went on with them."""
+    oldest_pending_s: float
+    """The age of the oldest call that somebody has to get an answer to; 0 if there is none."""
+
+
 class Store:
     def __init__(
         self,
@@ -85,7 +94,6 @@ class Store:
         self._outbox = Outbox(schema)
         self._connections = Connections(url, name=name, size=pool_size, longest=settings.longest_lease, wait_s=wait_s)
         owner = f"{socket.gethostname()[:24]}-{os.getpid()}-{secrets.token_hex(3)}"
-        self._reaping = Reaping(self._connections, self._sql)
         self._sealing = Sealing(self._connections, self._sql, longest=settings.longest_lease)
         self._means = Means(self._sql, Encryption(settings.secrets), owner, settings.lease)
 
@@ -292,15 +300,20 @@ class Store:
 
     async def standing(self) -> Standing:
         """What is stuck, and how long the oldest call has been without an answer."""
-        return await standing(self._connections, self._sql)
+        async with self._connections.driver() as driver:
+            row = await driver.fetchrow(self._sql.standing)
+        assert row is not None
+        return Standing(row[0], row[1] or 0.0)
 
     async def expire(self, batch: int) -> int:
         """Remove the answers that are given again no longer; how many those were."""
-        return await self._reaping.expire(batch)
+        async with self._connections.driver(LONG_S) as driver:
+            return int(await driver.fetchval(self._sql.expire, batch))
 
     async def reap(self, batch: int) -> int:
         """Delete the keys that are new again; how many those were."""
-        return await self._reaping.reap(batch)
+        async with self._connections.driver(LONG_S) as driver:
+            return int(await driver.fetchval(self._sql.reap, batch))
 
     async def seal(self) -> int:
         """Seal the oldest lines of the history that are not sealed; how many those were."""
@@ -314,3 +327,20 @@ class Store:
     async def prune_history(self, keep: timedelta, batch: int) -> int:
         """Remove sealed lines older than that, until about `batch` are gone; how many those were."""
         return await self._sealing.prune(keep=keep, batch=batch)
+
+
+def begin(lock: int, *, savepoint: bool) -> str:
+    """Begin, try to lock the key, and say in the transaction whether it worked: one message to the server.
+
+    The lock comes before the statement that looks, so that what the last one to hold it has committed is seen; and
+    before the savepoint, so that it outlives the work being undone."""
+    last = f"; SAVEPOINT {WORK}" if savepoint else ""
+    return (
+        "BEGIN ISOLATION LEVEL READ COMMITTED; "
+        f"SELECT set_config('{MARK}', pg_try_advisory_xact_lock({lock:d})::text, true){last}"
+    )
+
+
+def lock_number(key_hash: bytes) -> int:
+    """The key's advisory lock. The hash is one already, so its first bytes will do."""
+    return int.from_bytes(key_hash[:8], "big", signed=True)

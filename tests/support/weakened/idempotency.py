@@ -14,7 +14,7 @@ from surefoot.idempotency import deciding
 from surefoot.idempotency.http.middleware import Exchange
 from surefoot.idempotency.request.attempt import Lease
 from surefoot.idempotency.request.idempotent import Mint
-from surefoot.idempotency.store import statements, store
+from surefoot.idempotency.store import store
 from surefoot.idempotency.store.claims import Begun
 from surefoot.idempotency.store.statements import BEGIN, MINE, Statements
 from surefoot.idempotency.store.store import Store
@@ -30,7 +30,7 @@ def put(where: Any, name: str, instead: Any) -> None:
 
 def lock() -> None:
     """Whoever asks for the key's lock gets it."""
-    anybody = statements.begin
+    anybody = store.begin
 
     def begin(number: int, *, savepoint: bool) -> str:
         return anybody(uuid.uuid4().int % 2**62, savepoint=savepoint)
