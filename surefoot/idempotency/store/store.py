@@ -41,12 +41,11 @@ from surefoot.idempotency.store.claims import (
     settled,
     under,
 )
-from surefoot.idempotency.store.connections import WAIT_S, Connections
 from surefoot.idempotency.store.encryption import Encryption
 from surefoot.idempotency.store.sealing import LONG_S, Sealing
 from surefoot.idempotency.store.seals import Verified
 from surefoot.idempotency.store.statements import BEGIN, MARK, WORK, Statements
-from surefoot.idempotency.store.transaction import OpenTransaction, opened
+from surefoot.idempotency.store.transaction import WAIT_S, Connections, OpenTransaction, opened
 from surefoot.idempotency.values import (
     Answer,
     Asked,

@@ -8,7 +8,8 @@ import pytest
 from sqlalchemy import text
 
 from surefoot.errors import SchemaOutdated
-from surefoot.idempotency.store import Begun, Store, connections, transaction
+from surefoot.idempotency.store import Begun, Store, transaction
+from surefoot.idempotency.store import transaction as connections
 from surefoot.idempotency.values import Answered, InFlight, StoreAway
 from tests.support.idempotency.store_requests import (
     CREATED,
