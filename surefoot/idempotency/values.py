@@ -137,7 +137,7 @@ class Note:
     details: Mapping[str, Any] = field(default_factory=dict)
 
 
-# -- what can go wrong -------------------------------------------------------------------------------------------------
+# -- what can go wrong ------------------------------------------------------------------------------------------------
 
 
 class FenceLost(SurefootError):

@@ -78,7 +78,7 @@ def _prefixed(*parts: bytes) -> bytes:
     return b"".join([piece for part in parts for piece in (len(part).to_bytes(8, "big"), part)])
 
 
-# -- JSON bodies -------------------------------------------------------------------------------------------------------
+# -- JSON bodies ------------------------------------------------------------------------------------------------------
 
 
 Number = int | list[Any]
@@ -158,7 +158,7 @@ _DECODER = JSONDecoder(object_pairs_hook=_members, parse_int=_integer, parse_flo
 _ENCODER = JSONEncoder(sort_keys=True, separators=(",", ":"), ensure_ascii=True, check_circular=False)
 
 
-# -- multipart bodies --------------------------------------------------------------------------------------------------
+# -- multipart bodies -------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)

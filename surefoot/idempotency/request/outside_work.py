@@ -1,7 +1,7 @@
 """A request with an outside effect: its phases and calls, and how it ends.
 
 A phase is a transaction of its own; a provider is called with none open. Whatever ends the request, one of these is
-written down before anything is sent: the answer; that it is to be gone on with; that nobody knows what a provider did.
+written down before anything is sent: the answer; that it is to be gone on with; that what a provider did is not known.
 If nothing can be written, the claim's lease runs out, and another attempt takes it over.
 """
 

@@ -217,9 +217,9 @@ class Statements:
             SELECT fence FROM done"""
 
     def _upkeep(self) -> None:
-        # Batch by batch, around whatever is in use. What may have an effect outside that nobody has accounted for is
-        # left alone, however old it is. Arrays, because a join with thousands of rows makes the planner read the whole
-        # table.
+        # Old keys lose their answers first, then they go themselves: batch by batch, around what is in use. What may
+        # have an unknown effect outside is left alone, however old it is. Arrays, because a join with thousands of rows
+        # makes the planner read the whole table.
         self.expire = f"""
             WITH due AS (
                 SELECT key_hash FROM {self.keys}
@@ -242,7 +242,7 @@ class Statements:
                 ORDER BY gone_until LIMIT $1::int FOR UPDATE SKIP LOCKED),
             gone AS (DELETE FROM {self.keys} WHERE key_hash = ANY (ARRAY(SELECT key_hash FROM old)) RETURNING 1)
             SELECT count(*) FROM gone"""
-        # What is left to its client (no due_at) is pending for nobody.
+        # What is left to its client (no due_at) is not pending here.
         self.standing = f"""
             SELECT (SELECT count(*) FROM {self.keys}
                     WHERE {OPEN} AND state = 'IN_FLIGHT' AND lease_until < now() - interval '{STUCK_AFTER_S} seconds'),
