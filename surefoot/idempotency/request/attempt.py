@@ -1,4 +1,4 @@
-"""One try at a request with an outside effect: its claim, what it has minted, and how far it has come."""
+"""One try at a request with an outside effect: its claim and lease, what it has minted, and how far it has come."""
 
 import asyncio
 from collections.abc import Iterator
