@@ -17,8 +17,8 @@ from surefoot.database.schema import DEFAULT_SCHEMA
 from surefoot.errors import ConfigurationError
 
 if TYPE_CHECKING:
-    from surefoot.idempotency.looking import KeyLine, Looking, Shown
     from surefoot.idempotency.store import Verified
+    from surefoot.idempotency.upkeep.looking import KeyLine, Looking, Shown
     from surefoot.idempotency.values import State
 
 app = typer.Typer(
@@ -177,7 +177,7 @@ def _head(text: str) -> tuple[int, str]:
 
 def _hash(key: str, tenant: str | None) -> bytes:
     from surefoot.http.idempotency_key import KeyProblem, read_key
-    from surefoot.idempotency.fingerprint import key_hash
+    from surefoot.idempotency.http.fingerprint import key_hash
 
     if tenant is None:
         if _HASH.fullmatch(key):
@@ -194,6 +194,6 @@ def _hash(key: str, tenant: str | None) -> bytes:
 
 
 async def _with(database: str | None, schema: str, work: "Callable[[Looking], Awaitable[T]]") -> T:
-    from surefoot.idempotency.looking import Looking
+    from surefoot.idempotency.upkeep.looking import Looking
 
     return await operate(Looking, work, database=database, schema=schema, name="surefoot idempotency")

@@ -10,8 +10,8 @@ import typer
 from rich.console import Console
 
 from surefoot.events.text import printable
-from surefoot.idempotency.looking import HISTORY_SHOWN, KeyDetails, KeyLine, PendingCall, Shown, StoredAnswer
 from surefoot.idempotency.store import Verified
+from surefoot.idempotency.upkeep.looking import HISTORY_SHOWN, KeyDetails, KeyLine, PendingCall, Shown, StoredAnswer
 
 # Soft-wrapped and without markup: hashes can be copied whole, and a tenant with brackets in it is shown as it is.
 console = Console(highlight=False, soft_wrap=True, markup=False)

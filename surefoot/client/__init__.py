@@ -4,10 +4,8 @@ async with Client("https://payments.example") as client:
     answer = await client.post("/v1/charges", json={"amount": "19.99", "currency": "EUR"})
 """
 
-from surefoot.client.answer import Answer
-from surefoot.client.client import Client
-from surefoot.client.errors import GaveUp
-from surefoot.client.keys import new_key
-from surefoot.client.patience import Patience
+from surefoot.client.answer import Answer, GaveUp
+from surefoot.client.client import Client, new_key
+from surefoot.client.retrying import Patience
 
 __all__ = ["Answer", "Client", "GaveUp", "Patience", "new_key"]

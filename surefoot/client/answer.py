@@ -1,9 +1,11 @@
-"""What a server said in the end, and what it says of being asked again. Frozen; nothing is read from a network here."""
+"""What a server said in the end, or that it said nothing that lasts. Frozen; nothing is read from a network here."""
 
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
+
+from surefoot.errors import SurefootError
 
 REPLAYED = "x-idempotency-replayed"
 PROBLEM = "application/problem+json"
@@ -43,3 +45,17 @@ class Answer:
             return None
         said = described.get("type") if isinstance(described, dict) else None
         return said.rstrip("/").rpartition("/")[2] if isinstance(said, str) else None
+
+
+class GaveUp(SurefootError):
+    """No answer that lasts within the client's patience. Whether the call took effect is not known.
+
+    Asking again later with the same key is safe: `client.post(…, key=error.key)`.
+    """
+
+    def __init__(self, message: str, *, key: str | None, answer: Answer | None, attempts: int) -> None:
+        super().__init__(message)
+        self.key = key
+        self.answer = answer
+        """The last one there was; None if the server never answered."""
+        self.attempts = attempts

@@ -2,9 +2,6 @@
 
 from prometheus_client import Counter, Gauge, Histogram
 
-MOST_TENANTS = 1_000
-OTHER = "other"
-
 CLAIMS = Counter("surefoot_idempotency_claims_total", "Keys claimed.", ["route"])
 CONFLICTS = Counter("surefoot_idempotency_conflicts_total", "Requests answered with 409: in flight.", ["route"])
 REPLAYS = Counter("surefoot_idempotency_replays_total", "Answers given again.", ["route"])
@@ -32,18 +29,3 @@ STORE_OUTAGES = Counter("surefoot_idempotency_store_outages_total", "Times reque
 COMPLETER_OUTAGES = Counter("surefoot_idempotency_completer_outages_total", "Times the completer lost the store.")
 HOUSEKEEPING_OUTAGES = Counter("surefoot_idempotency_housekeeping_outages_total", "Times housekeeping lost the store.")
 REAPED = Counter("surefoot_idempotency_reaped_total", "Keys deleted when their windows had passed.")
-
-
-class TenantLabels:
-    """Tenants as label values, up to a bound: each value is a time series for ever."""
-
-    def __init__(self, most: int = MOST_TENANTS) -> None:
-        self._most = most
-        self._known: set[str] = set()
-
-    def label(self, tenant: str) -> str:
-        if tenant not in self._known:
-            if len(self._known) >= self._most:
-                return OTHER
-            self._known.add(tenant)
-        return tenant

@@ -1,9 +1,12 @@
-"""What the layer speaks of, as frozen values: what is asked for under a key, who may work on it, and what was found."""
+"""What the layer speaks of, as frozen values: what is asked for under a key, who may work on it, what was found, and
+what can go wrong."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, Literal
+
+from surefoot.errors import SurefootError
 
 State = Literal["IN_FLIGHT", "COMPLETED", "FAILED_RETRY", "FAILED_TERMINAL", "EXPIRED"]
 Effect = Literal["local", "outside"]
@@ -132,3 +135,26 @@ class Note:
 
     what: What
     details: Mapping[str, Any] = field(default_factory=dict)
+
+
+# -- what can go wrong ------------------------------------------------------------------------------------------------
+
+
+class FenceLost(SurefootError):
+    """Somebody else has claimed the key since: nothing of this attempt was kept after that."""
+
+
+class StoreAway(SurefootError):
+    """The database that keeps the keys does not answer: nothing is known, and nothing may be begun."""
+
+
+class OutcomeUnknown(SurefootError):
+    """A provider was called and nobody knows what it did. The request is made again under the same provider key."""
+
+
+class ProviderBusy(SurefootError):
+    """The provider has a call under our key in flight already (its own 409)."""
+
+
+class PhaseMisuse(SurefootError):
+    """Phases and calls were used in a way that could not be resumed."""

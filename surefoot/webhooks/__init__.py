@@ -10,8 +10,7 @@ Two schemes: Stripe's (`Stripe-Signature: t=…,v1=…`) and Standard Webhooks (
 and never an exception.
 """
 
-from surefoot.webhooks.schemes import Scheme, keys_of, sign
-from surefoot.webhooks.values import Reason, Rejected
-from surefoot.webhooks.verifying import TOLERANCE, Verified, verify
+from surefoot.webhooks.header_lines import Reason, Rejected
+from surefoot.webhooks.verifying import TOLERANCE, Scheme, Verified, keys_of, sign, verify
 
 __all__ = ["TOLERANCE", "Reason", "Rejected", "Scheme", "Verified", "keys_of", "sign", "verify"]

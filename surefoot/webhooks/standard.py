@@ -11,8 +11,16 @@ import hmac
 from collections.abc import Sequence
 
 from surefoot.errors import ConfigurationError
-from surefoot.webhooks.header_lines import MOST_SIGNATURES, Lines, has_any, seconds_of, value_of
-from surefoot.webhooks.values import Claimed, Rejected, malformed
+from surefoot.webhooks.header_lines import (
+    MOST_SIGNATURES,
+    Claimed,
+    Lines,
+    Rejected,
+    has_any,
+    malformed,
+    seconds_of,
+    value_of,
+)
 
 PREFIX = "whsec_"
 SHORTEST_SECRET = 24

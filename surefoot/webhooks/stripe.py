@@ -5,8 +5,7 @@ import hmac
 import re
 
 from surefoot.errors import ConfigurationError
-from surefoot.webhooks.header_lines import MOST_SIGNATURES, Lines, seconds_of, value_of
-from surefoot.webhooks.values import Claimed, Rejected, malformed
+from surefoot.webhooks.header_lines import MOST_SIGNATURES, Claimed, Lines, Rejected, malformed, seconds_of, value_of
 
 HEADER = "Stripe-Signature"
 SHORTEST_SECRET = 24

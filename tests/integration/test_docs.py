@@ -28,8 +28,8 @@ from surefoot.database.tables import metadata
 from surefoot.dlq.settings import DlqSettings
 from surefoot.events import Topic
 from surefoot.idempotency import IdempotencySettings, Store
-from surefoot.idempotency.fingerprint import key_hash
-from surefoot.idempotency.route import Route
+from surefoot.idempotency.http.fingerprint import key_hash
+from surefoot.idempotency.settings import Route
 from surefoot.idempotency.store import Begun
 from surefoot.idempotency.values import Answer, Asked
 from surefoot.log.kafka.settings import KafkaSettings

@@ -9,7 +9,7 @@ from typing import Literal, assert_never
 
 from services.payment.gateway import Barred, Charged, Declined, Gateway, NotReached, RequestRefused
 from surefoot.events import Money
-from surefoot.idempotency.errors import ProviderBusy
+from surefoot.idempotency import ProviderBusy
 
 CONFLICT = 409
 FINAL_CODES = frozenset({"invalid", "exceeds_captured", "unknown_charge"})

@@ -1,11 +1,8 @@
 """Where idempotency keys are kept: claims, their phases and answers, and the history of all of it."""
 
-from surefoot.idempotency.store.begun import Begun, FirstPhase
-from surefoot.idempotency.store.phase import PhaseUnit
+from surefoot.idempotency.store.claims import Begun, FirstPhase, PhaseUnit, Unclaimed
 from surefoot.idempotency.store.seals import Verified
-from surefoot.idempotency.store.standing import Standing
-from surefoot.idempotency.store.store import Store
+from surefoot.idempotency.store.store import Standing, Store
 from surefoot.idempotency.store.transaction import Tx
-from surefoot.idempotency.store.unclaimed import Unclaimed
 
 __all__ = ["Begun", "FirstPhase", "PhaseUnit", "Standing", "Store", "Tx", "Unclaimed", "Verified"]

@@ -11,9 +11,9 @@ from datetime import timedelta
 
 from surefoot.database import locks
 from surefoot.database.connection import Connection, Row
-from surefoot.idempotency.store.connections import Connections
 from surefoot.idempotency.store.seals import NOTHING_SEALED, Chain, Line, Seal, Verified, next_seal, whole_range
 from surefoot.idempotency.store.statements import Statements
+from surefoot.idempotency.store.transaction import Connections
 
 LINES_IN_A_SEAL = 5_000
 SEALS_IN_A_LOOK = 50

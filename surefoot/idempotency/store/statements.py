@@ -6,6 +6,7 @@ $3 there. The time is part of it because a key that was deleted and comes back b
 
 from surefoot.database.schema import checked_schema
 
+STUCK_AFTER_S = 60
 WORK = "surefoot_work"
 """The savepoint that the work of a local route is done in."""
 MARK = "idempotency.transaction"
@@ -32,24 +33,7 @@ WRITTEN_OVER = ", ".join(
 )
 
 
-def begin(lock: int, *, savepoint: bool) -> str:
-    """Begin, try to lock the key, and say in the transaction whether it worked: one message to the server.
-
-    The lock comes before the statement that looks, so that what the last one to hold it has committed is seen; and
-    before the savepoint, so that it outlives the work being undone."""
-    last = f"; SAVEPOINT {WORK}" if savepoint else ""
-    return (
-        "BEGIN ISOLATION LEVEL READ COMMITTED; "
-        f"SELECT set_config('{MARK}', pg_try_advisory_xact_lock({lock:d})::text, true){last}"
-    )
-
-
 BEGIN = f"BEGIN ISOLATION LEVEL READ COMMITTED; SELECT set_config('{MARK}', 'true', true)"
-
-
-def lock_number(key_hash: bytes) -> int:
-    """The key's advisory lock. The hash is one already, so its first bytes will do."""
-    return int.from_bytes(key_hash[:8], "big", signed=True)
 
 
 class Statements:
@@ -66,6 +50,7 @@ class Statements:
         self._local()
         self._holding()
         self._settling()
+        self._upkeep()
 
     def _noted(self, source: str, whats: str, details: str, *, unless: str = "false") -> str:
         """History lines for the row that `source` has changed, if it has."""
@@ -230,3 +215,38 @@ class Statements:
                 RETURNING key_hash, tenant, fence),
             {self._noted("done", "$4", "$5")}
             SELECT fence FROM done"""
+
+    def _upkeep(self) -> None:
+        # Old keys lose their answers first, then they go themselves: batch by batch, around what is in use. What may
+        # have an unknown effect outside is left alone, however old it is. Arrays, because a join with thousands of rows
+        # makes the planner read the whole table.
+        self.expire = f"""
+            WITH due AS (
+                SELECT key_hash FROM {self.keys}
+                WHERE state IN ('COMPLETED', 'FAILED_TERMINAL') AND replay_until <= now()
+                ORDER BY replay_until LIMIT $1::int FOR UPDATE SKIP LOCKED),
+            expired AS (
+                UPDATE {self.keys} SET state = 'EXPIRED', headers = NULL, body = NULL, request = NULL
+                WHERE key_hash = ANY (ARRAY(SELECT key_hash FROM due)) RETURNING key_hash, tenant, fence),
+            noted AS (
+                INSERT INTO {self.history} (key_hash, tenant, fence, what)
+                SELECT key_hash, tenant, fence, 'expired' FROM expired)
+            SELECT count(*) FROM expired"""
+        self.reap = f"""
+            WITH old AS (
+                SELECT key_hash FROM {self.keys} k
+                WHERE gone_until <= now() AND (
+                    state IN ('COMPLETED', 'FAILED_TERMINAL', 'EXPIRED')
+                    OR state = 'FAILED_RETRY' AND NOT outcome_unknown AND NOT EXISTS (
+                        SELECT FROM {self.calls} c WHERE c.key_hash = k.key_hash AND c.closed_at IS NULL))
+                ORDER BY gone_until LIMIT $1::int FOR UPDATE SKIP LOCKED),
+            gone AS (DELETE FROM {self.keys} WHERE key_hash = ANY (ARRAY(SELECT key_hash FROM old)) RETURNING 1)
+            SELECT count(*) FROM gone"""
+        # What is left to its client (no due_at) is not pending here.
+        self.standing = f"""
+            SELECT (SELECT count(*) FROM {self.keys}
+                    WHERE {OPEN} AND state = 'IN_FLIGHT' AND lease_until < now() - interval '{STUCK_AFTER_S} seconds'),
+                (SELECT extract(epoch FROM now() - min(c.created_at))::float8
+                 FROM {self.calls} c JOIN {self.keys} k USING (key_hash)
+                 WHERE c.closed_at IS NULL
+                    AND (k.state = 'IN_FLIGHT' OR k.state = 'FAILED_RETRY' AND k.due_at IS NOT NULL))"""

@@ -8,6 +8,7 @@ import secrets
 import socket
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
+from dataclasses import dataclass
 from datetime import timedelta
 from typing import Self
 
@@ -17,24 +18,46 @@ from surefoot.database.schema import DEFAULT_SCHEMA
 from surefoot.errors import ConfigurationError, DatabaseRefused
 from surefoot.events.text import printable
 from surefoot.failpoints import failpoint
-from surefoot.idempotency.errors import StoreAway
-from surefoot.idempotency.route import Route
-from surefoot.idempotency.settings import IdempotencySettings
-from surefoot.idempotency.store import rows
-from surefoot.idempotency.store.begun import Begun, Means, fence_lost, settled, under
-from surefoot.idempotency.store.connections import WAIT_S, Connections
-from surefoot.idempotency.store.deciding import Again, First, TakeOver, behind_lock, claim_of, decide
+from surefoot.idempotency.deciding import (
+    Again,
+    First,
+    TakeOver,
+    asked_for,
+    behind_lock,
+    claim_of,
+    decide,
+    stored_key,
+    taken_over,
+)
+from surefoot.idempotency.settings import IdempotencySettings, Route
+from surefoot.idempotency.store.claims import (
+    Begun,
+    Means,
+    PhaseUnit,
+    Unclaimed,
+    fence_lost,
+    json_text,
+    lines,
+    settled,
+    under,
+)
 from surefoot.idempotency.store.encryption import Encryption
-from surefoot.idempotency.store.history import json_text, lines
-from surefoot.idempotency.store.phase import PhaseUnit, phase
-from surefoot.idempotency.store.reaping import Reaping
-from surefoot.idempotency.store.sealing import Sealing
+from surefoot.idempotency.store.sealing import LONG_S, Sealing
 from surefoot.idempotency.store.seals import Verified
-from surefoot.idempotency.store.standing import Standing, standing
-from surefoot.idempotency.store.statements import BEGIN, Statements, begin, lock_number
-from surefoot.idempotency.store.transaction import OpenTransaction, opened
-from surefoot.idempotency.store.unclaimed import Unclaimed
-from surefoot.idempotency.values import Answer, Asked, Claim, Found, InFlight, Mismatch, Note, State, StoredRequest
+from surefoot.idempotency.store.statements import BEGIN, MARK, WORK, Statements
+from surefoot.idempotency.store.transaction import WAIT_S, Connections, OpenTransaction, opened
+from surefoot.idempotency.values import (
+    Answer,
+    Asked,
+    Claim,
+    Found,
+    InFlight,
+    Mismatch,
+    Note,
+    State,
+    StoreAway,
+    StoredRequest,
+)
 from surefoot.outbox import Outbox
 
 log = structlog.get_logger("surefoot.idempotency")
@@ -42,6 +65,16 @@ ERROR_LIMIT = 2000
 MOST_ATTEMPTS = Route().attempts
 NO_GRACE = timedelta(0)
 REFUSED = '{"why":"key-reused"}'
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """How things stand: two numbers, each from a small index."""
+
+    stuck: int
+    """Keys in flight whose lease ran out more than a minute ago: nobody went on with them."""
+    oldest_pending_s: float
+    """The age of the oldest call that somebody has to get an answer to; 0 if there is none."""
 
 
 class Store:
@@ -60,7 +93,6 @@ class Store:
         self._outbox = Outbox(schema)
         self._connections = Connections(url, name=name, size=pool_size, longest=settings.longest_lease, wait_s=wait_s)
         owner = f"{socket.gethostname()[:24]}-{os.getpid()}-{secrets.token_hex(3)}"
-        self._reaping = Reaping(self._connections, self._sql)
         self._sealing = Sealing(self._connections, self._sql, longest=settings.longest_lease)
         self._means = Means(self._sql, Encryption(settings.secrets), owner, settings.lease)
 
@@ -102,7 +134,7 @@ class Store:
     async def _begun(self, transaction: OpenTransaction, asked: Asked, route: Route) -> Begun | Found:
         row = await transaction.fetchrow(self._sql.found, asked.key_hash)
         assert row is not None  # it has one, whatever is there
-        decision = decide(rows.stored(row), asked, row["now"], most_attempts=route.attempts)
+        decision = decide(stored_key(row), asked, row["now"], most_attempts=route.attempts)
         decision = behind_lock(decision, had=row["had"], lease_s=self._settings.lease.total_seconds())
         if not isinstance(decision, First | Again | TakeOver):
             return decision
@@ -122,14 +154,14 @@ class Store:
             return None
         so_far = await transaction.fetchrow(self._sql.so_far, asked.key_hash)
         assert so_far is not None
-        return rows.taken_over(row, so_far, asked)
+        return taken_over(row, so_far, asked)
 
     async def look(self, asked: Asked) -> Found | None:
         """What is there, for whoever waits. None: it can be claimed."""
         async with self._connections.driver() as driver:
             row = await driver.fetchrow(self._sql.look, asked.key_hash, lock_number(asked.key_hash))
         assert row is not None
-        decision = decide(rows.stored(row), asked, row["now"])
+        decision = decide(stored_key(row), asked, row["now"])
         decision = behind_lock(decision, had=row["had"], lease_s=self._settings.lease.total_seconds())
         return None if isinstance(decision, First | Again | TakeOver) else decision
 
@@ -151,8 +183,12 @@ class Store:
     async def phase(self, claim: Claim, name: str) -> AsyncIterator[PhaseUnit]:
         """A transaction for one phase: committed with its result when the block ends, unless the fence has risen."""
         transaction = await opened(self._connections, self._outbox, BEGIN)
-        async with phase(transaction, self._sql, claim, name) as unit:
+        try:
+            unit = PhaseUnit(claim, name, transaction)
             yield unit
+            await unit.commit(self._sql)
+        finally:
+            await transaction.end()
 
     async def renew(self, claim: Claim) -> bool:
         """Say that it is still worked on. False: it is somebody else's by now, or was held as long as it may be."""
@@ -255,7 +291,7 @@ class Store:
             assert so_far is not None
             request = self._means.encryption.decrypted(row["request"])
             await transaction.commit()
-            return rows.taken_over(row, so_far, rows.asked_for(key_hash, row)), request
+            return taken_over(row, so_far, asked_for(key_hash, row)), request
         finally:
             await transaction.end()
 
@@ -263,15 +299,20 @@ class Store:
 
     async def standing(self) -> Standing:
         """What is stuck, and how long the oldest call has been without an answer."""
-        return await standing(self._connections, self._sql)
+        async with self._connections.driver() as driver:
+            row = await driver.fetchrow(self._sql.standing)
+        assert row is not None
+        return Standing(row[0], row[1] or 0.0)
 
     async def expire(self, batch: int) -> int:
         """Remove the answers that are given again no longer; how many those were."""
-        return await self._reaping.expire(batch)
+        async with self._connections.driver(LONG_S) as driver:
+            return int(await driver.fetchval(self._sql.expire, batch))
 
     async def reap(self, batch: int) -> int:
         """Delete the keys that are new again; how many those were."""
-        return await self._reaping.reap(batch)
+        async with self._connections.driver(LONG_S) as driver:
+            return int(await driver.fetchval(self._sql.reap, batch))
 
     async def seal(self) -> int:
         """Seal the oldest lines of the history that are not sealed; how many those were."""
@@ -285,3 +326,20 @@ class Store:
     async def prune_history(self, keep: timedelta, batch: int) -> int:
         """Remove sealed lines older than that, until about `batch` are gone; how many those were."""
         return await self._sealing.prune(keep=keep, batch=batch)
+
+
+def begin(lock: int, *, savepoint: bool) -> str:
+    """Begin, try to lock the key, and say in the transaction whether it worked: one message to the server.
+
+    The lock comes before the statement that looks, so that what the last one to hold it has committed is seen; and
+    before the savepoint, so that it outlives the work being undone."""
+    last = f"; SAVEPOINT {WORK}" if savepoint else ""
+    return (
+        "BEGIN ISOLATION LEVEL READ COMMITTED; "
+        f"SELECT set_config('{MARK}', pg_try_advisory_xact_lock({lock:d})::text, true){last}"
+    )
+
+
+def lock_number(key_hash: bytes) -> int:
+    """The key's advisory lock. The hash is one already, so its first bytes will do."""
+    return int.from_bytes(key_hash[:8], "big", signed=True)

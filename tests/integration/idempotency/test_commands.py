@@ -11,7 +11,7 @@ import asyncpg
 import pytest
 
 from surefoot.cli.main import main
-from surefoot.idempotency.fingerprint import key_hash
+from surefoot.idempotency.http.fingerprint import key_hash
 from surefoot.idempotency.store import Store
 from surefoot.idempotency.values import Answer, Asked, Effect, Note
 from tests.support.command_line import assert_says, surefoot

@@ -8,9 +8,8 @@ import pytest
 from sqlalchemy import text
 
 from surefoot.errors import SchemaOutdated
-from surefoot.idempotency.errors import StoreAway
-from surefoot.idempotency.store import Begun, Store, connections, transaction
-from surefoot.idempotency.values import Answered, InFlight
+from surefoot.idempotency.store import Begun, Store, transaction
+from surefoot.idempotency.values import Answered, InFlight, StoreAway
 from tests.support.idempotency.store_requests import (
     CREATED,
     LOCAL,
@@ -119,7 +118,6 @@ async def test_a_server_that_falls_silent_is_away_after_a_while(
 ) -> None:
     monkeypatch.setattr(transaction, "ANSWER_S", 0.2)
     monkeypatch.setattr(transaction, "CLOSE_S", 0.2)
-    monkeypatch.setattr(connections, "CLOSE_S", 0.2)
     async with Proxy(database_url) as proxy:
         async with Store(proxy.url, SETTINGS) as store:
             await answered(store, asked("before"))

@@ -9,9 +9,8 @@ import pytest
 from sqlalchemy import text
 
 from surefoot.consumer import HandlerMisuse
-from surefoot.idempotency.errors import FenceLost, PhaseMisuse
 from surefoot.idempotency.store import Store
-from surefoot.idempotency.values import Answered, Claim, InFlight, Note
+from surefoot.idempotency.values import Answered, Claim, FenceLost, InFlight, Note, PhaseMisuse
 from tests.support.event_types import ThingHappened
 from tests.support.idempotency.store_requests import (
     CREATED,

@@ -17,11 +17,9 @@ import orjson
 import pytest
 
 from surefoot.http.idempotency_key import LONGEST, SHORTEST, read_key
-from surefoot.idempotency.problem_pages import PAGES
-from surefoot.idempotency.problems import REPLAYED, ProblemName
-from surefoot.idempotency.route import Route
-from surefoot.idempotency.settings import IdempotencySettings
-from surefoot.idempotency.storing import UNSTORED_STATUSES
+from surefoot.idempotency.deciding import UNSTORED_STATUSES
+from surefoot.idempotency.http.problems import PAGES, REPLAYED, ProblemName
+from surefoot.idempotency.settings import IdempotencySettings, Route
 from surefoot.process_guard import create_guarded_process
 from tests.support.curl import curls
 from tests.support.services.provider_process import provider_running

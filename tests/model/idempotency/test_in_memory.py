@@ -10,7 +10,7 @@ from typing import Any, get_args
 
 import pytest
 
-from surefoot.idempotency.store import deciding
+from surefoot.idempotency import deciding
 from surefoot.idempotency.values import Answer, Asked, Claim
 from tests.support.idempotency_model import memory_store
 from tests.support.idempotency_model.interleaving import RULES, play, world_of

@@ -37,7 +37,7 @@ from surefoot.idempotency import (
     Tx,
     idempotent,
 )
-from surefoot.idempotency.minting import Minted
+from surefoot.idempotency.request.idempotent import Minted
 from tests.support.event_types import ThingHappened
 from tests.support.idempotency.provider import SCHEMA as PROVIDER_SCHEMA
 from tests.support.idempotency.provider import Charged, Refused, TableProvider, open_pool

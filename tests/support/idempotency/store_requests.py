@@ -8,8 +8,7 @@ import asyncpg
 from cryptography.fernet import Fernet
 from pydantic import SecretStr
 
-from surefoot.idempotency.route import Route
-from surefoot.idempotency.settings import IdempotencySettings
+from surefoot.idempotency.settings import IdempotencySettings, Route
 from surefoot.idempotency.store import Begun, Store
 from surefoot.idempotency.values import Answer, Asked, Claim, Effect, Found, StoredRequest
 from tests.support.waiting import eventually

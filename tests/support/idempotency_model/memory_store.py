@@ -10,11 +10,10 @@ from datetime import UTC, datetime, timedelta
 from types import SimpleNamespace
 from typing import Any
 
-from surefoot.idempotency.errors import FenceLost
-from surefoot.idempotency.route import Route
+from surefoot.idempotency.deciding import Again, Claimable, First, StoredKey, TakeOver, behind_lock, claim_of, decide
+from surefoot.idempotency.settings import Route
 from surefoot.idempotency.store import FirstPhase
-from surefoot.idempotency.store.deciding import Again, Claimable, First, Stored, TakeOver, behind_lock, claim_of, decide
-from surefoot.idempotency.values import Answer, Asked, Claim, Found, State, StoredRequest
+from surefoot.idempotency.values import Answer, Asked, Claim, FenceLost, Found, State, StoredRequest
 from tests.support.idempotency_model.reference import Rules
 
 START = datetime(2026, 1, 1, tzinfo=UTC)
@@ -22,7 +21,7 @@ START = datetime(2026, 1, 1, tzinfo=UTC)
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    stored: Stored
+    stored: StoredKey
     minted: Mapping[str, Any] = field(default_factory=dict)
     provider_key: str | None = None
     phases: Mapping[str, Any] = field(default_factory=dict)
@@ -135,7 +134,7 @@ class MemoryStore:
         unknown = row.unknown or row.stored.state == "IN_FLIGHT"
         return replace(row, stored=stored, leased_at=self.now, due_at=None, unknown=unknown)
 
-    def windows(self, stored: Stored) -> tuple[datetime, datetime]:
+    def windows(self, stored: StoredKey) -> tuple[datetime, datetime]:
         start = stored.created_at if stored.replay_until > self.now else self.now
         return start + self.rules.replay_for, start + self.rules.replay_for + self.rules.gone_for
 
@@ -195,7 +194,7 @@ class MemoryBegun:
         asked, rules = self.claim.asked, self.store.rules
         replay_until = self.claim.created_at + rules.replay_for
         return Row(
-            Stored(
+            StoredKey(
                 state,
                 asked.effect,
                 asked.fingerprint,

@@ -12,14 +12,14 @@ from datetime import datetime, timedelta
 from itertools import count
 from typing import Any, Literal, Protocol, assert_never
 
-from surefoot.idempotency.errors import FenceLost
-from surefoot.idempotency.route import Route
+from surefoot.idempotency.settings import Route
 from surefoot.idempotency.store import FirstPhase
 from surefoot.idempotency.values import (
     Answer,
     Answered,
     Asked,
     Claim,
+    FenceLost,
     Found,
     Gone,
     InFlight,

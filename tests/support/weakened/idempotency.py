@@ -10,11 +10,12 @@ from functools import partial
 from typing import Any
 
 from surefoot.failpoints import failpoint
-from surefoot.idempotency.exchange import Exchange
-from surefoot.idempotency.lease import Lease
-from surefoot.idempotency.minting import Mint
-from surefoot.idempotency.store import deciding, rows, statements, store
-from surefoot.idempotency.store.begun import Begun
+from surefoot.idempotency import deciding
+from surefoot.idempotency.http.middleware import Exchange
+from surefoot.idempotency.request.attempt import Lease
+from surefoot.idempotency.request.idempotent import Mint
+from surefoot.idempotency.store import store
+from surefoot.idempotency.store.claims import Begun
 from surefoot.idempotency.store.statements import BEGIN, MINE, Statements
 from surefoot.idempotency.store.store import Store
 from surefoot.idempotency.values import Answer, Asked, Claim, State
@@ -29,7 +30,7 @@ def put(where: Any, name: str, instead: Any) -> None:
 
 def lock() -> None:
     """Whoever asks for the key's lock gets it."""
-    anybody = statements.begin
+    anybody = store.begin
 
     def begin(number: int, *, savepoint: bool) -> str:
         return anybody(uuid.uuid4().int % 2**62, savepoint=savepoint)
@@ -85,12 +86,12 @@ def finished_phases() -> None:
 
 
 def _changed_when_taken_over(**made: Callable[[], Any]) -> None:
-    real = rows.taken_over
+    real = deciding.taken_over
 
     def taken_over(*args: Any) -> Claim:
         return replace(real(*args), **{name: make() for name, make in made.items()})
 
-    put(rows, "taken_over", taken_over)
+    put(store, "taken_over", taken_over)
 
 
 # -- while it is held, and how it ends -------------------------------------------------------------------------------

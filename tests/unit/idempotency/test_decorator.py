@@ -11,7 +11,7 @@ from starlette.types import Receive, Scope, Send
 
 from surefoot.errors import ConfigurationError
 from surefoot.idempotency import Idempotency, Idempotent, Store, idempotent
-from surefoot.idempotency.middleware import _without_credentials
+from surefoot.idempotency.http.middleware import _without_credentials
 
 
 async def test_the_parameter_that_is_ours_is_not_seen_by_the_framework() -> None:

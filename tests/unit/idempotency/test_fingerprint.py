@@ -11,8 +11,7 @@ from hypothesis import strategies as some
 
 from surefoot.events import Money
 from surefoot.events.money import InvalidMoney
-from surefoot.idempotency.canonical import DEEPEST
-from surefoot.idempotency.fingerprint import VERSION, Fingerprint, fingerprint, key_hash
+from surefoot.idempotency.http.fingerprint import DEEPEST, VERSION, Fingerprint, fingerprint, key_hash
 
 steady = settings(deadline=None, derandomize=True)
 CHARGE = b'{"amount": "19.99", "currency": "EUR", "source": "tok_visa"}'

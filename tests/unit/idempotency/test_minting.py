@@ -7,8 +7,8 @@ from uuid import UUID
 import pytest
 import uuid_utils
 
-from surefoot.idempotency.errors import PhaseMisuse
-from surefoot.idempotency.minting import Mint
+from surefoot.idempotency.request.idempotent import Mint
+from surefoot.idempotency.values import PhaseMisuse
 
 AT = datetime(2026, 1, 2, 3, 4, 5, 678901, tzinfo=timezone(timedelta(hours=2)))
 ID = UUID("8e03978e-40d5-43dd-bc93-6894a57f9324")

@@ -1,7 +1,6 @@
 """A tenant that uses its keys for other requests again and again is told of, and labels are bounded."""
 
-from surefoot.idempotency.metrics import TenantLabels
-from surefoot.idempotency.mismatches import MOST_A_MINUTE, MismatchWatch
+from surefoot.idempotency.upkeep.alerts import MOST_A_MINUTE, MismatchWatch, TenantLabels
 from surefoot.telemetry.alerts import Alert, Alerts
 
 

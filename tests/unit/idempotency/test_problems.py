@@ -6,8 +6,7 @@ from typing import Any, get_args
 
 from starlette.responses import Response
 
-from surefoot.idempotency.problem_pages import PAGES, ProblemPages
-from surefoot.idempotency.problems import TITLES, ProblemName, Problems
+from surefoot.idempotency.http.problems import PAGES, TITLES, ProblemName, ProblemPages, Problems
 from surefoot.idempotency.settings import IdempotencySettings
 from surefoot.idempotency.values import Answer, Answered, Gone, InFlight, Mismatch, Unknown
 

@@ -11,8 +11,8 @@ from uuid import UUID
 import pytest
 from pydantic import BaseModel
 
-from surefoot.idempotency.errors import PhaseMisuse
-from surefoot.idempotency.results import shape_of
+from surefoot.idempotency.request.results import shape_of
+from surefoot.idempotency.values import PhaseMisuse
 
 
 @dataclass(frozen=True)

@@ -7,16 +7,7 @@ from datetime import UTC, datetime, timedelta
 from functools import partial
 from typing import get_args
 
-from surefoot.idempotency.store.deciding import (
-    Again,
-    Claimable,
-    First,
-    Stored,
-    TakeOver,
-    behind_lock,
-    claim_of,
-    decide,
-)
+from surefoot.idempotency.deciding import Again, Claimable, First, StoredKey, TakeOver, behind_lock, claim_of, decide
 from surefoot.idempotency.values import (
     Answer,
     Answered,
@@ -42,7 +33,7 @@ OUTSIDE = Asked("shop", b"key", "POST /v1/charges", "outside", b"print", 1)
 LOCAL = replace(OUTSIDE, effect="local")
 OTHER = replace(OUTSIDE, fingerprint=b"other")
 ANSWER = Answer(201, (), b"{}")
-COMPLETED = Stored(
+COMPLETED = StoredKey(
     state="COMPLETED",
     effect="outside",
     fingerprint=b"print",
@@ -62,9 +53,9 @@ IN_FLIGHT = replace(COMPLETED, state="IN_FLIGHT", answer=None, lease_until=LEASE
 ABANDONED = replace(IN_FLIGHT, lease_until=SOON)
 FAILED = replace(COMPLETED, state="FAILED_RETRY", answer=None)
 FAILED_LOCALLY = replace(FAILED, effect="local")
-STATES: list[Stored] = [replace(COMPLETED, state=state) for state in get_args(State)]
+STATES: list[StoredKey] = [replace(COMPLETED, state=state) for state in get_args(State)]
 
-Row = tuple[str, Stored | None, Asked, datetime, int | None, Claimable | Found]
+Row = tuple[str, StoredKey | None, Asked, datetime, int | None, Claimable | Found]
 ROWS: list[Row] = [
     ("a key that was never used is free", None, OUTSIDE, SOON, None, First()),
     ("a fingerprint of another version", COMPLETED, replace(OUTSIDE, fingerprint_version=2), SOON, None,

@@ -1,7 +1,7 @@
 """Which answers are kept, and what of them."""
 
-from surefoot.idempotency.route import Route
-from surefoot.idempotency.storing import Fate, Forgotten, Rerun, Stored, fate_of, kept_headers, sent_headers
+from surefoot.idempotency.deciding import Fate, Forgotten, Rerun, Stored, fate_of, kept_headers, sent_headers
+from surefoot.idempotency.settings import Route
 from surefoot.idempotency.values import Answer
 
 RERUN = Route(effect="outside")

@@ -5,12 +5,10 @@ from typing import Any, cast
 
 import pytest
 
-from surefoot.idempotency.errors import StoreAway
-from surefoot.idempotency.route import Route
-from surefoot.idempotency.settings import IdempotencySettings
+from surefoot.idempotency.request.waiting import Flights, Led
+from surefoot.idempotency.settings import IdempotencySettings, Route
 from surefoot.idempotency.store import Begun, Store
-from surefoot.idempotency.values import Answer, Answered, Asked, Found, InFlight, Unknown
-from surefoot.idempotency.waiting import Flights, Led
+from surefoot.idempotency.values import Answer, Answered, Asked, Found, InFlight, StoreAway, Unknown
 
 ASKED = Asked("shop", b"key", "POST /", "local", b"print", 1)
 OTHER = Asked("shop", b"key", "POST /", "local", b"other print", 1)
@@ -128,7 +126,7 @@ async def test_no_request_waits_for_longer_than_the_settings_say() -> None:
 
 
 async def test_who_follows_one_that_hangs_finds_what_others_have_answered(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("surefoot.idempotency.waiting.OWN_REST_S", 0.01)
+    monkeypatch.setattr("surefoot.idempotency.request.waiting.OWN_REST_S", 0.01)
     store = Asking(Claimed())
     store.looks = [InFlight(1), ANSWERED]
     there = flights(store)

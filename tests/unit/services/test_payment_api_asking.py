@@ -8,7 +8,7 @@ from services.payment.api.asking import Captured, GivenBack, capture, give_back
 from services.payment.gateway import Barred, Charged, Declined, NotReached, Refunded, RequestRefused, Voided
 from surefoot.consumer import DependencyDown, Transient
 from surefoot.events import Money
-from surefoot.idempotency.errors import ProviderBusy
+from surefoot.idempotency.values import ProviderBusy
 
 EUR_20 = Money.minor(2000, "EUR")
 

@@ -1,0 +1,1 @@
+"""The HTTP side: middleware and decorator, the exchange with the client, fingerprints, and answers of the layer."""
