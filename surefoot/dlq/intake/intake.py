@@ -15,9 +15,9 @@ from uuid_utils import uuid7
 from surefoot.database.connection import Connection
 from surefoot.dlq.intake.letters import Letter, Unreadable, kept_raw, read_letter
 from surefoot.dlq.intake.statements import IntakeStatements, columns_of
-from surefoot.dlq.member import Member, may_pass
 from surefoot.dlq.metrics import LETTERS
 from surefoot.dlq.settings import DlqSettings
+from surefoot.dlq.subscriber import Member, may_pass
 from surefoot.dlq.topics import dead_letter_topics
 from surefoot.errors import words_of
 from surefoot.failpoints import failpoint

@@ -1,7 +1,7 @@
 """The SQL of discards that wait for a second person."""
 
 from surefoot.database.schema import checked_schema
-from surefoot.dlq.jobs.wanted import LETTER_COLUMNS
+from surefoot.dlq.jobs.request import LETTER_COLUMNS
 
 
 class ApprovalStatements:

@@ -15,11 +15,11 @@ from surefoot.dlq.deciding import reason_of, require
 from surefoot.dlq.errors import NoSuchApproval, OwnApproval, SetChanged, TooLate, WrongState
 from surefoot.dlq.jobs.approval_statements import ApprovalStatements
 from surefoot.dlq.jobs.making import Order, insert_job
+from surefoot.dlq.jobs.request import Finding, Letter, Wanted, asked, is_uuid, letter_of
 from surefoot.dlq.jobs.set_hash import set_hash
 from surefoot.dlq.jobs.settling import Decided
-from surefoot.dlq.jobs.statements import JobStatements
+from surefoot.dlq.jobs.store import JobStatements
 from surefoot.dlq.jobs.views import ApprovalPage, ApprovalView, AskedLetter, AskedLetterPage
-from surefoot.dlq.jobs.wanted import Finding, Letter, Wanted, asked, is_uuid, letter_of
 from surefoot.dlq.settings import DlqSettings
 from surefoot.failpoints import failpoint
 

@@ -23,11 +23,11 @@ from surefoot.dlq.deciding import reason_of, require
 from surefoot.dlq.errors import InvalidEdit, NoSuchJob, NoSuchLetter, NothingToDo, TooManyJobs, WrongState
 from surefoot.dlq.jobs.editing import DeadRecord, edited, header_bytes
 from surefoot.dlq.jobs.making import Order, Pace, insert_job
-from surefoot.dlq.jobs.pacing import ENDED, JobStatus
+from surefoot.dlq.jobs.policy import ENDED, JobStatus
 from surefoot.dlq.jobs.reading import JobReading
-from surefoot.dlq.jobs.statements import JobStatements
+from surefoot.dlq.jobs.request import Finding, Letter, Wanted, asked, is_uuid, letter_of
+from surefoot.dlq.jobs.store import JobStatements
 from surefoot.dlq.jobs.views import ItemPage, JobMade, JobPage, JobView, LeftOut
-from surefoot.dlq.jobs.wanted import Finding, Letter, Wanted, asked, is_uuid, letter_of
 from surefoot.dlq.settings import DlqSettings
 from surefoot.events import Catalogue
 from surefoot.failpoints import failpoint

@@ -11,8 +11,8 @@ from surefoot.consumer.controls import Action, Replacement
 from surefoot.database.connection import Connection
 from surefoot.dlq.errors import InvalidRequest
 from surefoot.dlq.jobs.controls import lane_of
-from surefoot.dlq.jobs.statements import JobStatements
-from surefoot.dlq.jobs.wanted import Letter
+from surefoot.dlq.jobs.request import Letter
+from surefoot.dlq.jobs.store import JobStatements
 
 MAX_RATE = 100_000.0
 

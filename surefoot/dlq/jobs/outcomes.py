@@ -15,9 +15,9 @@ from surefoot.consumer.controls import Action
 from surefoot.database.connection import Connection, Row
 from surefoot.dlq.jobs.outcome_statements import OutcomeStatements
 from surefoot.dlq.jobs.settling import Decided, resolution, settled
-from surefoot.dlq.member import Member
 from surefoot.dlq.metrics import ANSWERS, UNASKED
 from surefoot.dlq.settings import DlqSettings
+from surefoot.dlq.subscriber import Member
 from surefoot.dlq.topics import outcome_topics
 from surefoot.events import BadRecord, decode, event_type_of, to_event
 from surefoot.events.text import printable

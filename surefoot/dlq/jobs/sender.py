@@ -16,9 +16,9 @@ import structlog
 from surefoot.database.connection import Connection, close_quietly, connect, explain, is_database_error
 from surefoot.dlq.jobs.controls import CannotBeTold, control_of
 from surefoot.dlq.jobs.turn import Batch, Rests, Turns
-from surefoot.dlq.member import COMMAND_TIMEOUT, LOCK_TIMEOUT, LONGEST_PAUSE, SHORTEST_PAUSE, may_pass
 from surefoot.dlq.metrics import CONTROLS, HEARTBEAT, OUTAGES
 from surefoot.dlq.settings import DlqSettings
+from surefoot.dlq.subscriber import COMMAND_TIMEOUT, LOCK_TIMEOUT, LONGEST_PAUSE, SHORTEST_PAUSE, may_pass
 from surefoot.errors import LogUnavailable
 from surefoot.events.text import printable
 from surefoot.failpoints import failpoint

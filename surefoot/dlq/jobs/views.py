@@ -8,7 +8,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from surefoot.consumer.contracts import Answer
 from surefoot.consumer.controls import Action
-from surefoot.dlq.jobs.pacing import JobStatus
+from surefoot.dlq.jobs.policy import JobStatus
 from surefoot.dlq.jobs.settling import CountsAs
 
 ItemState = Literal["PENDING", "SENT", "ANSWERED", "CANCELLED"]

@@ -5,7 +5,8 @@ from uuid import UUID
 
 from surefoot.database.connection import Connection
 from surefoot.database.schema import checked_schema
-from surefoot.dlq.letters import cursors, page_sql
+from surefoot.dlq.letters import cursors
+from surefoot.dlq.letters import pages as page_sql
 from surefoot.dlq.letters.filters import Filter
 from surefoot.dlq.letters.letter_view import Found, event_view, group_of, line_of, revealed
 from surefoot.dlq.letters.surroundings import Surroundings

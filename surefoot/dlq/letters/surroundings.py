@@ -4,7 +4,7 @@ from uuid import UUID
 
 from surefoot.database.connection import Connection
 from surefoot.dlq.letters.letter_view import as_view, line_of
-from surefoot.dlq.letters.page_sql import LINE
+from surefoot.dlq.letters.pages import LINE
 from surefoot.dlq.letters.views import EventLine, History, ItsApproval, ItsJob, SagaLink, Waiting, WaitingLine
 
 MOST_SHOWN = 20

@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 from surefoot.cli.main import main as main
 from surefoot.dlq.jobs.sender_statements import SenderStatements
-from surefoot.dlq.jobs.statements import JobStatements
+from surefoot.dlq.jobs.store import JobStatements
 from surefoot.dlq.jobs.turn import Turns
 from tests.support.weakened.statements import change_statement
 

@@ -1,7 +1,7 @@
 """The SQL of jobs: made over a frozen set, counted, sent, ended. Each is a compare-and-set where two could meet."""
 
 from surefoot.database.schema import checked_schema
-from surefoot.dlq.jobs.wanted import LETTER_COLUMNS
+from surefoot.dlq.jobs.request import LETTER_COLUMNS
 
 
 class JobStatements:
