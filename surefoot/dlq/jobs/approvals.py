@@ -15,9 +15,9 @@ from surefoot.dlq.deciding import reason_of, require
 from surefoot.dlq.errors import NoSuchApproval, OwnApproval, SetChanged, TooLate, WrongState
 from surefoot.dlq.jobs.approval_statements import ApprovalStatements
 from surefoot.dlq.jobs.making import Order, insert_job
+from surefoot.dlq.jobs.policy import Decided
 from surefoot.dlq.jobs.request import Finding, Letter, Wanted, asked, is_uuid, letter_of
 from surefoot.dlq.jobs.set_hash import set_hash
-from surefoot.dlq.jobs.settling import Decided
 from surefoot.dlq.jobs.store import JobStatements
 from surefoot.dlq.jobs.views import ApprovalPage, ApprovalView, AskedLetter, AskedLetterPage
 from surefoot.dlq.settings import DlqSettings

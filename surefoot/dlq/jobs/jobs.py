@@ -21,7 +21,7 @@ from surefoot.database import locks
 from surefoot.database.connection import Connection, Row
 from surefoot.dlq.deciding import reason_of, require
 from surefoot.dlq.errors import InvalidEdit, NoSuchJob, NoSuchLetter, NothingToDo, TooManyJobs, WrongState
-from surefoot.dlq.jobs.editing import DeadRecord, edited, header_bytes
+from surefoot.dlq.jobs.controls import DeadRecord, edited, header_bytes
 from surefoot.dlq.jobs.making import Order, Pace, insert_job
 from surefoot.dlq.jobs.policy import ENDED, JobStatus
 from surefoot.dlq.jobs.reading import JobReading

@@ -14,7 +14,7 @@ from surefoot.consumer.contracts import ControlOutcome
 from surefoot.consumer.controls import Action
 from surefoot.database.connection import Connection, Row
 from surefoot.dlq.jobs.outcome_statements import OutcomeStatements
-from surefoot.dlq.jobs.settling import Decided, resolution, settled
+from surefoot.dlq.jobs.policy import Decided, resolution, settled
 from surefoot.dlq.metrics import ANSWERS, UNASKED
 from surefoot.dlq.settings import DlqSettings
 from surefoot.dlq.subscriber import Member

@@ -5,8 +5,8 @@ from collections import Counter
 from surefoot.consumer.controls import Action
 from surefoot.database.connection import Connection, Row
 from surefoot.dlq.errors import NoSuchJob
+from surefoot.dlq.jobs.policy import counts_as
 from surefoot.dlq.jobs.request import is_uuid
-from surefoot.dlq.jobs.settling import counts_as
 from surefoot.dlq.jobs.store import JobStatements
 from surefoot.dlq.jobs.views import ItemPage, ItemView, JobLine, JobPage, JobView
 

@@ -13,11 +13,10 @@ from surefoot.dlq.jobs import policy as pacing
 from surefoot.dlq.jobs.approval_statements import ApprovalStatements
 from surefoot.dlq.jobs.controls import Item
 from surefoot.dlq.jobs.jobs import give_back
-from surefoot.dlq.jobs.policy import Facts, Finish, Pause, Send, Wait
+from surefoot.dlq.jobs.policy import Facts, Finish, Pause, Send, Wait, counts_as
 from surefoot.dlq.jobs.request import letter_of
 from surefoot.dlq.jobs.sender_statements import SenderStatements
 from surefoot.dlq.jobs.set_hash import set_hash
-from surefoot.dlq.jobs.settling import counts_as
 from surefoot.dlq.jobs.store import JobStatements
 from surefoot.dlq.settings import DlqSettings
 
