@@ -1,25 +1,42 @@
-"""Which dead letters a person means, locked: the set that a decision is about.
+"""What a person asks for: which dead letters, why, how fast, and the set that it comes to. Pure.
 
-A set is frozen while its rows are locked, in the order of their ids. Whoever decides about one of them at the same time
-waits, and then sees what was decided: it is left out of the second set.
+A request takes a role and a reason. It names dead letters by their ids or by a filter. The set that is found for it
+has a hash, which two people agree on before anything is discarded: another death of one of them is another letter, and
+changes the hash. So what is approved is exactly what was looked at.
 """
 
-from collections import Counter
-from collections.abc import Sequence
+import hashlib
+from collections.abc import Iterable
 from dataclasses import dataclass
+from math import isfinite
+from typing import NamedTuple
 from uuid import UUID
 
-from surefoot.database.connection import Connection, Row
-from surefoot.database.schema import checked_schema
-from surefoot.dlq.errors import NothingToDo, TooMany
-from surefoot.dlq.jobs.set_hash import Line
-from surefoot.dlq.jobs.views import LeftOut, WhyLeftOut
-from surefoot.dlq.letters.filters import Filter
-from surefoot.events.text import has_forbidden
+import orjson
 
-LETTER_COLUMNS = """e.id::text AS id, e.consumer, e.source, e.event_id, e.topic, e.partition, e.log_offset, e.key,
-    e.deaths, e.letter_id, e.status::text AS status"""
-_IN_HAND = "('REPLAYING', 'DISCARD_REQUESTED')"
+from surefoot.audit.people import Person, Role
+from surefoot.consumer.controls import Action, Replacement
+from surefoot.dlq.errors import InvalidRequest, NotAllowed
+from surefoot.dlq.letters.filters import Filter
+from surefoot.events.text import printable
+
+MAX_REASON = 2000
+MAX_RATE = 100_000.0
+
+
+def require(person: Person, role: Role) -> None:
+    if not person.may(role):
+        raise NotAllowed(f"{person.name} is {person.role}, and this takes {role}: ask somebody who is.")
+
+
+def reason_of(text: str) -> str:
+    """The reason as it is kept: it has to be there, and it has to fit."""
+    reason = printable(text.strip(), MAX_REASON + 1)
+    if not reason:
+        raise InvalidRequest("There is no reason given: say why, in a sentence that others will understand later.")
+    if len(reason) > MAX_REASON:
+        raise InvalidRequest(f"The reason is longer than {MAX_REASON} characters: make it shorter.")
+    return reason
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +54,66 @@ class Matching:
 
 
 Wanted = Ids | Matching
+
+
+def asked(wanted: Wanted) -> dict[str, object]:
+    """As it is kept, and recorded."""
+    if isinstance(wanted, Ids):
+        return {"event_id": sorted(wanted.ids)}
+    return {"filter": wanted.filter.model_dump(mode="json", exclude_none=True)}
+
+
+def is_uuid(text: str) -> bool:
+    try:
+        UUID(text)
+    except ValueError:
+        return False
+    return True
+
+
+@dataclass(frozen=True, slots=True)
+class Pace:
+    """How a job goes on. Checked when it is made."""
+
+    canary: int = 0
+    """So many first; the rest if all of them went well."""
+    rate: float | None = None
+    """Control records a second, at most."""
+    stop_on_error_rate: float | None = None
+    """It pauses when more than this share of the answers are failures."""
+
+    def __post_init__(self) -> None:
+        if self.canary < 0:
+            raise InvalidRequest(f"canary is {self.canary}: it is a number of dead letters, 0 for none.")
+        if self.rate is not None and not (isfinite(self.rate) and 0 < self.rate <= MAX_RATE):
+            raise InvalidRequest(f"rate is {self.rate}: it is a number a second, above 0 and up to {MAX_RATE:,.0f}.")
+        share = self.stop_on_error_rate
+        if share is not None and not 0 <= share <= 1:
+            raise InvalidRequest(f"stop_on_error_rate is {share}: it is a share, between 0 and 1.")
+
+
+@dataclass(frozen=True, slots=True)
+class Order:
+    """A job as it is asked for."""
+
+    kind: Action
+    by: str
+    reason: str
+    asked: dict[str, object]
+    pace: Pace = Pace()
+    approval_id: str | None = None
+    replacement: Replacement | None = None
+
+
+class Line(NamedTuple):
+    """What of a dead letter counts for the hash of its set."""
+
+    dlq_id: str
+    consumer: str
+    source: str
+    event_id: str
+    deaths: int
+    letter_id: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,99 +137,10 @@ class Letter:
         return self.topic, self.partition, self.log_offset, self.line
 
 
-@dataclass(frozen=True, slots=True)
-class Found:
-    open: tuple[Letter, ...]
-    """In the order of the log."""
-    left_out: tuple[LeftOut, ...]
-
-
-def asked(wanted: Wanted) -> dict[str, object]:
-    """As it is kept, and recorded."""
-    if isinstance(wanted, Ids):
-        return {"event_id": sorted(wanted.ids)}
-    return {"filter": wanted.filter.model_dump(mode="json", exclude_none=True)}
-
-
-class Finding:
-    def __init__(self, connection: Connection, schema: str, most: int) -> None:
-        self._connection = connection
-        self._most = most
-        events = f"{checked_schema(schema)}.dlq_events e"
-        self.by_ids = f"""
-            SELECT {LETTER_COLUMNS} FROM {events} WHERE e.id = ANY ($1::uuid[]) OR e.event_id = ANY ($2::text[])
-            ORDER BY e.id FOR UPDATE"""
-        self.by_filter = f"""
-            SELECT {LETTER_COLUMNS} FROM {events} WHERE e.status = 'OPEN' AND {{conditions}}
-            ORDER BY e.id LIMIT $1::int FOR UPDATE"""
-        self.in_hand = f"""
-            SELECT status::text, count(*) FROM (
-                SELECT e.status FROM {events} WHERE e.status IN {_IN_HAND} AND {{conditions}} LIMIT $1::int) x
-            GROUP BY 1"""
-
-    async def lock(self, wanted: Wanted, *, unreadable_too: bool) -> Found:
-        """The open ones of what is wanted, and how many are left out and why. None at all is NothingToDo."""
-        rows, left_out = await (self._ids(wanted) if isinstance(wanted, Ids) else self._matching(wanted))
-        taken: list[Letter] = []
-        for row in rows:
-            letter = letter_of(row)
-            if row["status"] != "OPEN":
-                left_out[row["status"].lower()] += 1
-            elif not (letter.is_readable or unreadable_too):
-                left_out["unreadable"] += 1
-            else:
-                taken.append(letter)
-        if len(taken) > self._most:
-            raise self._too_many()
-        found = Found(tuple(sorted(taken, key=lambda letter: letter.order)), _left_out(left_out))
-        if not taken:
-            raise NothingToDo(_nothing(found.left_out))
-        return found
-
-    async def _ids(self, wanted: Ids) -> tuple[Sequence[Row], Counter[WhyLeftOut]]:
-        if len(wanted.ids) > self._most:
-            raise self._too_many()
-        texts = [one for one in wanted.ids if not has_forbidden(one)]
-        rows = await self._connection.fetch(self.by_ids, [one for one in texts if is_uuid(one)], texts)
-        known = {row["id"] for row in rows} | {row["event_id"] for row in rows}
-        unknown = sum(1 for one in wanted.ids if one not in known and _plain(one) not in known)
-        return rows, Counter({"no_such_letter": unknown} if unknown else {})
-
-    async def _matching(self, wanted: Matching) -> tuple[Sequence[Row], Counter[WhyLeftOut]]:
-        conditions, values = wanted.filter.where("e", first=2)
-        text = " AND ".join(conditions) or "true"
-        rows = await self._connection.fetch(self.by_filter.format(conditions=text), self._most + 1, *values)
-        counted = await self._connection.fetch(self.in_hand.format(conditions=text), self._most + 1, *values)
-        return rows, Counter({row[0].lower(): row[1] for row in counted})
-
-    def _too_many(self) -> TooMany:
-        return TooMany(f"More than {self._most} dead letters were asked for, which is the most at once: ask for fewer.")
-
-
-def is_uuid(text: str) -> bool:
-    try:
-        UUID(text)
-    except ValueError:
-        return False
-    return True
-
-
-def _plain(text: str) -> str:
-    """An id may be written in capitals, or without its dashes."""
-    return str(UUID(text)) if is_uuid(text) else text
-
-
-def letter_of(row: Row) -> Letter:
-    line = Line(row["id"], row["consumer"], row["source"], row["event_id"], row["deaths"], row["letter_id"])
-    return Letter(line, row["topic"], row["partition"], row["log_offset"], row["key"])
-
-
-def _left_out(counted: Counter[WhyLeftOut]) -> tuple[LeftOut, ...]:
-    return tuple(LeftOut(why=why, many=many) for why, many in sorted(counted.items()))
-
-
-def _nothing(left_out: Sequence[LeftOut]) -> str:
-    if not left_out:
-        return "There is no open dead letter like this: somebody decided about them before, or there are none."
-    said = ", ".join(f"{one.many} {one.why.replace('_', ' ')}" for one in left_out)
-    return f"None of what was asked for is open ({said}): somebody decided about it before. Look again."
+def set_hash(lines: Iterable[Line]) -> str:
+    """SHA-256 in hexadecimal, the same in whatever order they come. Each is a JSON list, so that no text can pass for
+    the end of one and the beginning of the next."""
+    together = hashlib.sha256()
+    for line in sorted(lines):
+        together.update(orjson.dumps(list(line)) + b"\n")
+    return together.hexdigest()

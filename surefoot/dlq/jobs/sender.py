@@ -20,14 +20,12 @@ from surefoot.dlq.metrics import CONTROLS, HEARTBEAT, OUTAGES
 from surefoot.dlq.settings import DlqSettings
 from surefoot.dlq.subscriber import COMMAND_TIMEOUT, LOCK_TIMEOUT, LONGEST_PAUSE, SHORTEST_PAUSE, may_pass
 from surefoot.errors import LogUnavailable
-from surefoot.events.text import printable
 from surefoot.failpoints import failpoint
 from surefoot.log.port import EventLog, Publisher, Record, Refused, TopicPartition
 from surefoot.telemetry.outage import Outage
 
 log = structlog.get_logger("surefoot.dlq")
 PART = "sender"
-MAX_SENTENCE = 2000
 GONE = "The dead letter is no longer kept here, so nobody knows whom to tell."
 
 
@@ -86,7 +84,7 @@ class Sender:
         if self._connection is None:
             self._connection = await self._connected()
         connection = self._connection
-        under_way = await connection.fetch(self.turns.sql.under_way, self._settings.resend_after)
+        under_way = await self.turns.under_way(connection)
         if under_way and self._publisher is None:  # before anything is marked as sent
             self._publisher = await self._log.publisher()
         away: LogUnavailable | None = None
@@ -122,25 +120,17 @@ class Sender:
         refused += [one for sent in ends for one in sent.refused]
         unsent = [number for sent in ends for number in sent.unsent]
         if refused:
-            await self._answer_ourselves(connection, batch.job_id, refused)
+            # Their topic is gone, or they are too large: no consumer will ever answer.
+            log.warning("the log takes no control record for some dead letters", job=batch.job_id, count=len(refused))
+            await self.turns.refuse(connection, batch.job_id, refused)
         for item in batch.items:
             CONTROLS.labels(item.action).inc()
         away = next((sent.away for sent in ends if sent.away is not None), None)
         if away is None:
             self._log_away.over()
         else:
-            await connection.execute(self.turns.sql.unmark, batch.job_id, unsent)
+            await self.turns.unmark(connection, batch.job_id, unsent)
         return away
-
-    async def _answer_ourselves(self, connection: Connection, job_id: str, refused: Sequence[tuple[int, str]]) -> None:
-        """The log will never take these (their topic is gone, they are too large): no consumer will ever answer."""
-        numbers = [number for number, _ in refused]
-        sentences = [printable(sentence, MAX_SENTENCE) for _, sentence in refused]
-        log.warning("the log takes no control record for some dead letters", job=job_id, count=len(refused))
-        async with connection.transaction():
-            await connection.fetch(self.turns.sql.lock_letters, job_id, numbers)
-            rows = await connection.fetch(self.turns.sql.refuse, job_id, numbers, sentences)
-            await connection.execute(self.turns.jobs.reopen, job_id, [row[0] for row in rows])
 
     async def _connected(self) -> Connection:
         return await connect(
