@@ -18,7 +18,7 @@ from surefoot.database.schema import checked_schema
 from surefoot.dlq.intake.letters import Letter, Unreadable, kept_raw, read_letter
 from surefoot.dlq.metrics import LETTERS
 from surefoot.dlq.settings import DlqSettings
-from surefoot.dlq.subscriber import Member, may_pass
+from surefoot.dlq.subscriber import Subscriber, may_pass
 from surefoot.errors import words_of
 from surefoot.failpoints import failpoint
 from surefoot.log.port import EventLog, StoredRecord
@@ -116,30 +116,14 @@ def columns_of(letter: Letter) -> tuple[object, ...]:
     return tuple(getattr(letter, name) for name in _TYPES)
 
 
-class Intake:
+class Intake(Subscriber):
     def __init__(self, url: str, event_log: EventLog, settings: DlqSettings) -> None:
-        self._log = event_log
-        self._group = settings.group
+        super().__init__("intake", url, event_log, settings, group=settings.group)
         self._sql = IntakeStatements(settings.db_schema)
-        self._member = Member(
-            "intake",
-            url,
-            event_log,
-            settings,
-            group=settings.group,
-            topics=self.topics,
-            take=self.take,
-        )
-
-    async def run(self) -> None:
-        await self._member.run()
-
-    def stop(self) -> None:
-        self._member.stop()
 
     async def topics(self) -> frozenset[str]:
         """Where dead letters are: every topic of the log that is named as one for them."""
-        return frozenset(name for name in await self._log.topics() if name.endswith(DEAD_LETTERS))
+        return frozenset(name for name in await self.event_log.topics() if name.endswith(DEAD_LETTERS))
 
     async def take(self, connection: Connection, records: Sequence[StoredRecord]) -> None:
         """All in one transaction. If the database refuses one of them, which one is found out by taking each alone."""
@@ -181,7 +165,9 @@ class Intake:
             first.setdefault((one.letter.letter_source, one.letter.letter_id), one)
         asked = sorted(first)  # in one order: the same letters may be in somebody else's hands, too
         columns = [source for source, _ in asked], [letter_id for _, letter_id in asked]
-        received = {(row[0], row[1]) for row in await connection.fetch(self._sql.receive, self._group, *columns)}
+        received = {
+            (row[0], row[1]) for row in await connection.fetch(self._sql.receive, self.settings.group, *columns)
+        }
         fresh = [one for identity, one in first.items() if identity in received]
         counts.update((one.record.topic, "duplicate") for one in arrived)
         counts.subtract((one.record.topic, "duplicate") for one in fresh)

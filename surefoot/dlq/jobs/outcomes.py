@@ -17,7 +17,7 @@ from surefoot.database.schema import checked_schema
 from surefoot.dlq.jobs.policy import Decided, resolution, settled
 from surefoot.dlq.metrics import ANSWERS, UNASKED
 from surefoot.dlq.settings import DlqSettings
-from surefoot.dlq.subscriber import Member
+from surefoot.dlq.subscriber import Subscriber
 from surefoot.events import BadRecord, decode, event_type_of, to_event
 from surefoot.events.text import printable
 from surefoot.failpoints import failpoint
@@ -75,29 +75,14 @@ class OutcomeStatements:
             WHERE d.id = n.id AND d.job_id = n.job_id AND d.status IN ('REPLAYING', 'DISCARD_REQUESTED')"""
 
 
-class Outcomes:
+class Outcomes(Subscriber):
     def __init__(self, url: str, event_log: EventLog, settings: DlqSettings) -> None:
-        self._log = event_log
+        super().__init__("outcomes", url, event_log, settings, group=f"{settings.group}.outcomes")
         self._sql = OutcomeStatements(settings.db_schema)
-        self._member = Member(
-            "outcomes",
-            url,
-            event_log,
-            settings,
-            group=f"{settings.group}.outcomes",
-            topics=self.topics,
-            take=self.take,
-        )
-
-    async def run(self) -> None:
-        await self._member.run()
-
-    def stop(self) -> None:
-        self._member.stop()
 
     async def topics(self) -> frozenset[str]:
         """The one that consumers answer on, if it is there yet."""
-        return frozenset(await self._log.describe([dlq_outcomes.name]))
+        return frozenset(await self.event_log.describe([dlq_outcomes.name]))
 
     async def take(self, connection: Connection, records: Sequence[StoredRecord]) -> None:
         """All in one transaction."""
