@@ -6,7 +6,7 @@ from datetime import datetime, timedelta
 
 from bench.dlq_letters import CONSUMERS, ERRORS, MONTH, NOW, REASONS, TYPES
 from surefoot.database.connection import Connection
-from surefoot.dlq.letters.cursors import timed
+from surefoot.dlq.letters.pages import timed
 
 
 @dataclass(frozen=True, slots=True)

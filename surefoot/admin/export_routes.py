@@ -15,7 +15,7 @@ from surefoot.admin.reading import READ_ONLY
 from surefoot.audit.people import Person
 from surefoot.audit.record import Act, record
 from surefoot.database.connection import Pool
-from surefoot.dlq.letters import page_sql
+from surefoot.dlq.letters import pages as page_sql
 from surefoot.dlq.letters.export import COLUMNS, MEDIA_TYPE, Format, beginning, lines
 from surefoot.dlq.letters.filters import Filter
 

@@ -5,8 +5,7 @@ from uuid import UUID
 
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints, model_validator
 
-from surefoot.dlq.deciding import MAX_REASON
-from surefoot.dlq.jobs.wanted import Ids, Matching, Wanted
+from surefoot.dlq.jobs.request import MAX_REASON, Ids, Matching, Wanted
 from surefoot.dlq.letters.filters import MOST_TEXT, Filter
 from surefoot.dlq.letters.looking import MOST
 

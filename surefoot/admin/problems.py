@@ -24,7 +24,7 @@ from surefoot.dlq.errors import (
     TooMany,
     TooManyJobs,
 )
-from surefoot.dlq.letters.cursors import BadCursor
+from surefoot.dlq.letters.pages import BadCursor
 from surefoot.errors import SurefootError
 from surefoot.http.problems import described, problem
 

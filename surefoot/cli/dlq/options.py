@@ -115,7 +115,7 @@ def meant(ids: list[str] | None, wanted: dict[str, str]) -> dict[str, Any]:
 
 
 def checked_reason(reason: str) -> str:
-    from surefoot.dlq.deciding import MAX_REASON
+    from surefoot.dlq.jobs.request import MAX_REASON
 
     if not reason.strip():
         raise ConfigurationError("Say why, with --reason: it is kept in the audit log, for whoever asks later.")

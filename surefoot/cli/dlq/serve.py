@@ -12,7 +12,6 @@ from surefoot.cli.event_log import event_log
 from surefoot.cli.loading import load_known_catalogue
 from surefoot.cli.options import Catalogues, Database, Kafka, LogFormatOption, Schema, required_database
 from surefoot.cli.processes import MetricsPort, check_version, collect_rarely, serve_metrics
-from surefoot.cli.running import Service
 from surefoot.database.schema import DEFAULT_SCHEMA, checked_schema
 from surefoot.errors import ConfigurationError
 from surefoot.http.listening import listening, url_of
@@ -73,6 +72,7 @@ async def _serve(url: str, kafka: str | None, schema: str, at: Served, catalogue
     from surefoot.dlq.runtime import DlqRuntime
     from surefoot.dlq.settings import DlqSettings
     from surefoot.http.server import HttpService
+    from surefoot.service import Together
 
     log = structlog.get_logger("surefoot.dlq")
     await check_version(url, schema)
@@ -89,25 +89,3 @@ async def _serve(url: str, kafka: str | None, schema: str, at: Served, catalogue
         await running.serve(Together(http, runtime))
     if not http.has_started:
         raise ConfigurationError("The dead-letter service could not be started: the log above says why.")
-
-
-class Together:
-    """Services that run beside each other. If one ends or fails, all are stopped."""
-
-    def __init__(self, *services: Service) -> None:
-        self._services = services
-
-    def stop(self) -> None:
-        for service in self._services:
-            service.stop()
-
-    async def run(self) -> None:
-        import asyncio
-
-        tasks = [asyncio.create_task(service.run()) for service in self._services]
-        for task in tasks:
-            task.add_done_callback(lambda _: self.stop())
-        ended = await asyncio.gather(*tasks, return_exceptions=True)
-        for one in ended:
-            if isinstance(one, BaseException):
-                raise one

@@ -1,7 +1,7 @@
 """Discards that take two people: one asks, another approves exactly that set, in time; a job carries it out.
 
-Each verb runs in its caller's transaction and records itself. While a request waits, its dead letters
-are nobody else's. Times are the database's.
+Each verb runs in its caller's transaction and records itself. While a request waits, nothing else can be done with its
+dead letters. Times are the database's.
 """
 
 from collections.abc import Sequence
@@ -11,15 +11,12 @@ from uuid_utils import uuid7
 from surefoot.audit.people import Person
 from surefoot.audit.record import Act, record
 from surefoot.database.connection import Connection, Row
-from surefoot.dlq.deciding import reason_of, require
+from surefoot.database.schema import checked_schema
 from surefoot.dlq.errors import NoSuchApproval, OwnApproval, SetChanged, TooLate, WrongState
-from surefoot.dlq.jobs.approval_statements import ApprovalStatements
-from surefoot.dlq.jobs.making import Order, insert_job
-from surefoot.dlq.jobs.set_hash import set_hash
-from surefoot.dlq.jobs.settling import Decided
-from surefoot.dlq.jobs.statements import JobStatements
+from surefoot.dlq.jobs.policy import Decided
+from surefoot.dlq.jobs.request import Letter, Order, Wanted, asked, is_uuid, reason_of, require, set_hash
+from surefoot.dlq.jobs.store import LETTER_COLUMNS, Finding, JobStore, letter_of
 from surefoot.dlq.jobs.views import ApprovalPage, ApprovalView, AskedLetter, AskedLetterPage
-from surefoot.dlq.jobs.wanted import Finding, Letter, Wanted, asked, is_uuid, letter_of
 from surefoot.dlq.settings import DlqSettings
 from surefoot.failpoints import failpoint
 
@@ -27,12 +24,64 @@ THE_CLOCK = "surefoot"
 """Who is recorded for what nobody did in time."""
 
 
+class ApprovalStatements:
+    def __init__(self, schema: str) -> None:
+        s = checked_schema(schema)
+        shown = """a.id, a.status::text, a.reason, a.requested_by, a.requested_at, a.expires_at, a.total, a.set_hash,
+            a.decided_by, a.decided_at, a.decision, a.job_id"""
+        self.one = f"SELECT {shown} FROM {s}.dlq_approvals a WHERE a.id = $1::uuid"
+        self.page = f"""
+            SELECT {shown} FROM {s}.dlq_approvals a WHERE $1::uuid IS NULL OR a.id < $1::uuid
+            ORDER BY a.id DESC LIMIT $2::int"""
+        self.lock = f"""
+            SELECT {shown}, clock_timestamp() >= a.expires_at AS late
+            FROM {s}.dlq_approvals a WHERE a.id = $1::uuid FOR UPDATE"""
+        self.request = f"""
+            INSERT INTO {s}.dlq_approvals (id, reason, requested_by, expires_at, total, set_hash)
+            VALUES ($1::uuid, $2::text, $3::text, clock_timestamp() + $4::interval, $5::int, $6::text)"""
+        self.add_items = f"""
+            INSERT INTO {s}.dlq_approval_items (approval_id, dlq_id) SELECT $1::uuid, unnest($2::uuid[])"""
+        self.take = f"""
+            UPDATE {s}.dlq_events SET status = 'DISCARD_REQUESTED', job_id = NULL
+            WHERE id = ANY ($1::uuid[]) AND status = 'OPEN' RETURNING id::text"""
+        # Of what was asked for, what still waits: a letter that is gone or was taken elsewhere changes the set.
+        self.letters = f"""
+            SELECT {LETTER_COLUMNS} FROM {s}.dlq_approval_items i JOIN {s}.dlq_events e ON e.id = i.dlq_id
+            WHERE i.approval_id = $1::uuid AND e.status = 'DISCARD_REQUESTED' ORDER BY e.id FOR UPDATE OF e"""
+        self.asked = f"""
+            SELECT e.id AS dlq_id, e.consumer, e.event_type, e.key, e.reason, e.error, e.deaths, e.held,
+                e.status::text AS status, e.failed_at
+            FROM {s}.dlq_approval_items i JOIN {s}.dlq_events e ON e.id = i.dlq_id
+            WHERE i.approval_id = $1::uuid AND ($2::uuid IS NULL OR i.dlq_id > $2::uuid)
+            ORDER BY i.dlq_id LIMIT $3::int"""
+        self.decide = f"""
+            UPDATE {s}.dlq_approvals SET status = $2::text::{s}.dlq_approval_status, decided_by = $3::text,
+                decided_at = now(), decision = $4::text, job_id = $5::uuid
+            WHERE id = $1::uuid AND status = 'WAITING'"""
+        # In one statement: each locks the groups it counts in, and two in a transaction could deadlock with others'.
+        self.approve_letters = f"""
+            UPDATE {s}.dlq_events SET job_id = CASE WHEN consumer <> '' THEN $2::uuid END,
+                status = CASE WHEN consumer <> '' THEN 'DISCARD_REQUESTED' ELSE 'DISCARDED' END::{s}.dlq_status,
+                resolution = CASE WHEN consumer = '' THEN $3::text END,
+                resolved_at = CASE WHEN consumer = '' THEN now() END
+            WHERE id = ANY ($1::uuid[])"""
+        self.reopen = f"""
+            UPDATE {s}.dlq_events SET status = 'OPEN', resolution = NULL, resolved_at = NULL
+            WHERE status = 'DISCARD_REQUESTED' AND job_id IS NULL
+                AND id IN (SELECT dlq_id FROM {s}.dlq_approval_items WHERE approval_id = ANY ($1::uuid[]))"""
+        self.overdue = f"""
+            SELECT id::text, requested_by FROM {s}.dlq_approvals
+            WHERE status = 'WAITING' AND expires_at <= clock_timestamp() ORDER BY id FOR UPDATE SKIP LOCKED"""
+        self.expire = f"UPDATE {s}.dlq_approvals SET status = 'EXPIRED' WHERE id = ANY ($1::uuid[])"
+
+
 class Approvals:
     def __init__(self, connection: Connection, schema: str, settings: DlqSettings) -> None:
         self._connection = connection
+        self._schema = schema
         self._settings = settings
         self._sql = ApprovalStatements(schema)
-        self._jobs = JobStatements(schema)
+        self._jobs = JobStore(connection, schema)
         self._finding = Finding(connection, schema, settings.most_items)
 
     async def request(self, person: Person, wanted: Wanted, reason: str) -> ApprovalView:
@@ -49,7 +98,7 @@ class Approvals:
         await self._connection.execute(self._sql.add_items, approval_id, [line.dlq_id for line in lines])
         view = (await self.get(approval_id)).model_copy(update={"left_out": found.left_out})
         details = {**asked(wanted), "total": len(lines), "set_hash": hashed}
-        await record(self._connection, self._sql.schema, Act(person.name, "discard", "done", approval_id, why, details))
+        await record(self._connection, self._schema, Act(person.name, "discard", "done", approval_id, why, details))
         await failpoint("dlq.discard.requested")
         return view
 
@@ -70,12 +119,10 @@ class Approvals:
         await self._connection.execute(self._sql.approve_letters, ids, job_id, resolution)
         if job_id is not None:
             order = Order("discard", decided.by, decided.why, {"approval": approval_id}, approval_id=approval_id)
-            await insert_job(self._connection, self._jobs, job_id, order, readable)
+            await self._jobs.insert(job_id, order, readable)
         view = await self.get(approval_id)
         details = {"total": view.total, "set_hash": view.set_hash, "requested_by": view.requested_by, "job": job_id}
-        await record(
-            self._connection, self._sql.schema, Act(person.name, "approve", "done", approval_id, said, details)
-        )
+        await record(self._connection, self._schema, Act(person.name, "approve", "done", approval_id, said, details))
         await failpoint("dlq.job.frozen")
         return view
 
@@ -87,7 +134,7 @@ class Approvals:
         await self._connection.execute(self._sql.decide, approval_id, "REFUSED", person.name, said, None)
         await self._connection.execute(self._sql.reopen, [approval_id])
         view = await self.get(approval_id)
-        await record(self._connection, self._sql.schema, Act(person.name, "refuse", "done", approval_id, said))
+        await record(self._connection, self._schema, Act(person.name, "refuse", "done", approval_id, said))
         return view
 
     async def expire(self) -> int:
@@ -100,7 +147,7 @@ class Approvals:
         await self._connection.execute(self._sql.reopen, ids)
         for row in rows:
             why = f"Nobody approved in time what {row['requested_by']} asked for."
-            await record(self._connection, self._sql.schema, Act(THE_CLOCK, "expire", "done", row["id"], why))
+            await record(self._connection, self._schema, Act(THE_CLOCK, "expire", "done", row["id"], why))
         return len(ids)
 
     async def get(self, approval_id: str) -> ApprovalView:

@@ -17,17 +17,13 @@ from surefoot.audit.people import Person, Role
 from surefoot.audit.record import Act, Action, record
 from surefoot.consumer.contracts import Action as JobKind
 from surefoot.consumer.contracts import Replacement
-from surefoot.database import locks
 from surefoot.database.connection import Connection, Row
-from surefoot.dlq.deciding import reason_of, require
-from surefoot.dlq.errors import InvalidEdit, NoSuchJob, NoSuchLetter, NothingToDo, TooManyJobs, WrongState
-from surefoot.dlq.jobs.editing import DeadRecord, edited, header_bytes
-from surefoot.dlq.jobs.making import Order, Pace, insert_job
-from surefoot.dlq.jobs.pacing import ENDED, JobStatus
-from surefoot.dlq.jobs.reading import JobReading
-from surefoot.dlq.jobs.statements import JobStatements
+from surefoot.dlq.errors import InvalidEdit, NoSuchLetter, TooManyJobs, WrongState
+from surefoot.dlq.jobs.controls import DeadRecord, edited, header_bytes
+from surefoot.dlq.jobs.policy import ENDED, JobStatus
+from surefoot.dlq.jobs.request import Letter, Order, Pace, Wanted, asked, reason_of, require
+from surefoot.dlq.jobs.store import Finding, JobStore, letter_of
 from surefoot.dlq.jobs.views import ItemPage, JobMade, JobPage, JobView, LeftOut
-from surefoot.dlq.jobs.wanted import Finding, Letter, Wanted, asked, is_uuid, letter_of
 from surefoot.dlq.settings import DlqSettings
 from surefoot.events import Catalogue
 from surefoot.failpoints import failpoint
@@ -51,8 +47,8 @@ class Jobs:
     def __init__(self, connection: Connection, schema: str, settings: DlqSettings) -> None:
         self._connection = connection
         self._settings = settings
-        self._sql = JobStatements(schema)
-        self._reading = JobReading(connection, self._sql)
+        self._schema = schema
+        self._store = JobStore(connection, schema)
         self._finding = Finding(connection, schema, settings.most_items)
 
     async def replay(
@@ -75,8 +71,8 @@ class Jobs:
         letters: Sequence[Letter] = found.open
         job_id = str(uuid7())
         if not dry_run:  # a dry run has nobody's event in hand
-            letters = await self._take(job_id, letters)
-        await insert_job(self._connection, self._sql, job_id, order, letters)
+            letters = await self._store.take(job_id, letters)
+        await self._store.insert(job_id, order, letters)
         details = {**order.asked, "total": len(letters), "left_out": _many(found.left_out)}
         return await self._made(job_id, order, letters, found.left_out, details)
 
@@ -91,8 +87,8 @@ class Jobs:
         new_id, job_id = str(uuid7()), str(uuid7())
         replacement = _replacement(row, payload, new_id, catalogue)
         order = Order("supersede", person.name, why, {"event_id": [dlq_id]}, replacement=replacement)
-        letters = await self._take(job_id, [letter_of(row)], superseded_by=new_id)
-        await insert_job(self._connection, self._sql, job_id, order, letters)
+        letters = await self._store.take(job_id, [letter_of(row)], superseded_by=new_id)
+        await self._store.insert(job_id, order, letters)
         return await self._made(job_id, order, letters, (), {"event_id": [dlq_id], "superseded_by": new_id})
 
     async def pause(self, person: Person, job_id: str, reason: str) -> JobView:
@@ -114,18 +110,16 @@ class Jobs:
         return await self._change(person, job_id, "abandon", reason, role="ADMIN")
 
     async def get(self, job_id: str) -> JobView:
-        return await self._reading.get(job_id)
+        return await self._store.get(job_id)
 
     async def page(self, after: str | None = None, limit: int = 50) -> JobPage:
-        return await self._reading.page(after, limit)
+        return await self._store.page(after, limit)
 
     async def items(self, job_id: str, after: int | None = None, limit: int = 100) -> ItemPage:
-        return await self._reading.items(job_id, after, limit)
+        return await self._store.items(job_id, after, limit)
 
     async def _may_have_another(self, person: Person) -> None:
-        # Counted in turn: two requests at once would both find room for one more.
-        await self._connection.execute(self._sql.turn, locks.JOBS_OF_PERSON, person.name)
-        under_way = await self._connection.fetchval(self._sql.under_way_of, person.name)
+        under_way = await self._store.under_way_of(person.name)
         if under_way >= self._settings.jobs_per_person:
             raise TooManyJobs(
                 f"{person.name} has {under_way} jobs under way, and {self._settings.jobs_per_person} is the most: wait "
@@ -133,7 +127,7 @@ class Jobs:
             )
 
     async def _open_letter(self, dlq_id: str) -> Row:
-        row = await self._connection.fetchrow(self._sql.letter, dlq_id) if is_uuid(dlq_id) else None
+        row = await self._store.letter(dlq_id)
         if row is None:
             raise NoSuchLetter(dlq_id)
         if row["status"] != "OPEN":
@@ -141,14 +135,6 @@ class Jobs:
         if not row["consumer"]:
             raise InvalidEdit("The letter could not be read, so nobody knows whose event it is: it can be discarded.")
         return row
-
-    async def _take(self, job_id: str, letters: Sequence[Letter], superseded_by: str | None = None) -> Sequence[Letter]:
-        ids = [letter.line.dlq_id for letter in letters]
-        rows = await self._connection.fetch(self._sql.take, job_id, ids, superseded_by)
-        taken = {row[0] for row in rows}
-        if not taken:
-            raise NothingToDo
-        return [letter for letter in letters if letter.line.dlq_id in taken]
 
     async def _made(
         self,
@@ -160,7 +146,7 @@ class Jobs:
     ) -> JobMade:
         action = _RECORDED_AS[order.kind]
         act = Act(order.by, action, "done", job_id, order.reason, details)
-        await record(self._connection, self._sql.schema, act)
+        await record(self._connection, self._schema, act)
         await failpoint("dlq.job.frozen")
         return JobMade(job_id=UUID(job_id), kind=order.kind, total=len(letters), left_out=tuple(left_out))
 
@@ -169,37 +155,22 @@ class Jobs:
     ) -> JobView:
         require(person, role)
         why = reason_of(reason)
-        row = await self._connection.fetchrow(self._sql.lock, job_id) if is_uuid(job_id) else None
-        if row is None:
-            raise NoSuchJob(job_id)
-        _check_state(verb, row["status"])
+        _check_state(verb, (await self._store.lock(job_id))["status"])
         match verb:
             case "pause":
-                await self._connection.execute(self._sql.pause, job_id, f"Paused by {person.name}: {why}")
+                await self._store.pause(job_id, f"Paused by {person.name}: {why}")
             case "resume":
-                await self._connection.execute(self._sql.resume, job_id)
+                await self._store.resume(job_id)
             case "cancel":
-                await self._connection.execute(self._sql.cancel, job_id, f"Cancelled by {person.name}: {why}")
-                await give_back(self._connection, self._sql, job_id)
+                await self._store.cancel(job_id, f"Cancelled by {person.name}: {why}")
             case "abandon":
-                await self._abandon(job_id, f"Abandoned by {person.name}, unanswered: {why}")
+                await self._store.abandon(job_id, f"Abandoned by {person.name}, unanswered: {why}")
             case _:
                 assert_never(verb)
         after = await self.get(job_id)
         details = {"kind": after.kind, "sent": after.sent, "answered": after.answered, "cancelled": after.cancelled}
-        await record(self._connection, self._sql.schema, Act(person.name, verb, "done", job_id, why, details))
+        await record(self._connection, self._schema, Act(person.name, verb, "done", job_id, why, details))
         return after
-
-    async def _abandon(self, job_id: str, sentence: str) -> None:
-        await self._connection.fetch(self._sql.lock_unanswered, job_id)  # before the items, as who takes answers does
-        rows = await self._connection.fetch(self._sql.abandon_items, job_id, sentence)
-        await self._connection.execute(self._sql.reopen, job_id, [row[0] for row in rows])
-
-
-async def give_back(connection: Connection, sql: JobStatements, job_id: str) -> None:
-    """What was not sent will not be, and is open again."""
-    rows = await connection.fetch(sql.cancel_items, job_id)
-    await connection.execute(sql.reopen, job_id, [row[0] for row in rows])
 
 
 def _replacement(row: Row, payload: object, new_id: str, catalogue: Catalogue | None) -> Replacement:

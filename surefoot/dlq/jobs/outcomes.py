@@ -1,7 +1,7 @@
 """Hearing what consumers did: each answer settles the item that waits for it, and with it the dead letter, once.
 
-A polled batch is one transaction. Items go from SENT to ANSWERED by compare-and-set, so a repeat changes nothing; an
-answer that nobody waits for is passed by.
+A polled batch is one transaction, and its answers are written together. Items go from SENT to ANSWERED by
+compare-and-set, so a repeat changes nothing; an answer that no job waits for is passed by.
 """
 
 from collections.abc import Sequence
@@ -10,14 +10,13 @@ from uuid import UUID
 
 import structlog
 
-from surefoot.consumer.contracts import Action, ControlOutcome
+from surefoot.consumer.contracts import Action, ControlOutcome, dlq_outcomes
 from surefoot.database.connection import Connection, Row
-from surefoot.dlq.jobs.outcome_statements import OutcomeStatements
-from surefoot.dlq.jobs.settling import Decided, resolution, settled
-from surefoot.dlq.member import Member
+from surefoot.database.schema import checked_schema
+from surefoot.dlq.jobs.policy import Decided, resolution, settled
 from surefoot.dlq.metrics import ANSWERS, UNASKED
 from surefoot.dlq.settings import DlqSettings
-from surefoot.dlq.topics import outcome_topics
+from surefoot.dlq.subscriber import Subscriber
 from surefoot.events import BadRecord, decode, event_type_of, to_event
 from surefoot.events.text import printable
 from surefoot.failpoints import failpoint
@@ -41,24 +40,48 @@ class Awaited:
     decided: Decided
 
 
-class Outcomes:
+class OutcomeStatements:
+    def __init__(self, schema: str) -> None:
+        schema = checked_schema(schema)
+        events, items = f"{schema}.dlq_events", f"{schema}.dlq_job_items"
+        # In the order of the letters' ids, as the intake locks them: the two wait for each other, and do not deadlock.
+        self.lock = f"""
+            SELECT d.id FROM {events} d WHERE d.id IN (
+                SELECT i.dlq_id FROM {items} i WHERE i.control_id = ANY ($1::uuid[]) AND i.state = 'SENT')
+            ORDER BY d.id FOR UPDATE"""
+        # An item whose letter is gone (a dry run takes no letter in hand) is answered all the same.
+        self.awaited = f"""
+            SELECT i.control_id::text, i.job_id::text, i.number, i.dlq_id::text, j.kind::text, d.consumer,
+                   coalesce(a.requested_by, j.created_by), coalesce(a.reason, j.reason), a.decided_by
+            FROM {items} i JOIN {schema}.dlq_jobs j ON j.id = i.job_id
+            LEFT JOIN {events} d ON d.id = i.dlq_id LEFT JOIN {schema}.dlq_approvals a ON a.id = j.approval_id
+            WHERE i.control_id = ANY ($1::uuid[]) AND i.state = 'SENT'
+            ORDER BY i.job_id, i.number FOR UPDATE OF i"""
+        self.answer = f"""
+            UPDATE {items} i
+            SET state = 'ANSWERED', answer = n.answer, sentence = n.sentence, waiting_behind = n.waiting_behind,
+                past_retention = n.past_retention, answered_at = now()
+            FROM unnest($1::uuid[], $2::int[], $3::text[], $4::text[], $5::int[], $6::bool[])
+                 AS n(job_id, number, answer, sentence, waiting_behind, past_retention)
+            WHERE i.job_id = n.job_id AND i.number = n.number AND i.state = 'SENT'"""
+        # Only what this job has in hand: what was decided otherwise since then stays decided.
+        self.settle = f"""
+            UPDATE {events} d
+            SET status = n.status::{schema}.dlq_status, resolution = n.resolution, superseded_by = n.superseded_by,
+                resolved_at = CASE WHEN n.status = 'OPEN' THEN NULL ELSE now() END
+            FROM unnest($1::uuid[], $2::uuid[], $3::text[], $4::text[], $5::text[])
+                 AS n(id, job_id, status, resolution, superseded_by)
+            WHERE d.id = n.id AND d.job_id = n.job_id AND d.status IN ('REPLAYING', 'DISCARD_REQUESTED')"""
+
+
+class Outcomes(Subscriber):
     def __init__(self, url: str, event_log: EventLog, settings: DlqSettings) -> None:
+        super().__init__("outcomes", url, event_log, settings, group=f"{settings.group}.outcomes")
         self._sql = OutcomeStatements(settings.db_schema)
-        self._member = Member(
-            "outcomes",
-            url,
-            event_log,
-            settings,
-            group=f"{settings.group}.outcomes",
-            topics=lambda: outcome_topics(event_log),
-            take=self.take,
-        )
 
-    async def run(self) -> None:
-        await self._member.run()
-
-    def stop(self) -> None:
-        self._member.stop()
+    async def topics(self) -> frozenset[str]:
+        """The one that consumers answer on, if it is there yet."""
+        return frozenset(await self.event_log.describe([dlq_outcomes.name]))
 
     async def take(self, connection: Connection, records: Sequence[StoredRecord]) -> None:
         """All in one transaction."""

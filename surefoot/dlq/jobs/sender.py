@@ -7,27 +7,23 @@ answers alone.
 """
 
 import asyncio
-import contextlib
 from collections.abc import Sequence
+from datetime import timedelta
 from typing import NamedTuple
 
 import structlog
 
-from surefoot.database.connection import Connection, close_quietly, connect, explain, is_database_error
+from surefoot.database.connection import Connection
 from surefoot.dlq.jobs.controls import CannotBeTold, control_of
 from surefoot.dlq.jobs.turn import Batch, Rests, Turns
-from surefoot.dlq.member import COMMAND_TIMEOUT, LOCK_TIMEOUT, LONGEST_PAUSE, SHORTEST_PAUSE, may_pass
-from surefoot.dlq.metrics import CONTROLS, HEARTBEAT, OUTAGES
+from surefoot.dlq.metrics import CONTROLS, HEARTBEAT
 from surefoot.dlq.settings import DlqSettings
+from surefoot.dlq.subscriber import Part
 from surefoot.errors import LogUnavailable
-from surefoot.events.text import printable
 from surefoot.failpoints import failpoint
 from surefoot.log.port import EventLog, Publisher, Record, Refused, TopicPartition
-from surefoot.telemetry.outage import Outage
 
 log = structlog.get_logger("surefoot.dlq")
-PART = "sender"
-MAX_SENTENCE = 2000
 GONE = "The dead letter is no longer kept here, so nobody knows whom to tell."
 
 
@@ -40,55 +36,32 @@ class Sent(NamedTuple):
     away: LogUnavailable | None
 
 
-class Sender:
+class Sender(Part):
     def __init__(self, url: str, event_log: EventLog, settings: DlqSettings) -> None:
-        self._url = url
-        self._log = event_log
-        self._settings = settings
+        super().__init__("sender", url, event_log, settings)
         self.turns = Turns(settings)
         # Counting all items of a large job takes a while: it is done when the job looks other than when it rested.
         self._resting: dict[str, tuple[str, int]] = {}
-        self._connection: Connection | None = None
         self._publisher: Publisher | None = None
-        self._log_away = self._outage("the event log")
-        self._database_away = self._outage("the database")
-        self._stopping = asyncio.Event()
 
-    def stop(self) -> None:
-        self._stopping.set()
+    async def round(self) -> timedelta:
+        await self.look()
+        self.database_away.over()
+        HEARTBEAT.labels(self.name).set_to_current_time()
+        return self.settings.tick
 
-    async def run(self) -> None:
-        """Until stopped. Raises only what waiting cannot mend."""
-        try:
-            while not self._stopping.is_set():
-                try:
-                    await self.look()
-                except LogUnavailable as error:
-                    await self._log_away.wait(error, self._stopping)
-                except Exception as error:
-                    await self._disconnect()
-                    if not may_pass(error):
-                        raise explain(error, self._url) if is_database_error(error) else error from error
-                    await self._database_away.wait(error, self._stopping)
-                else:
-                    self._database_away.over()
-                    HEARTBEAT.labels(PART).set_to_current_time()
-                    with contextlib.suppress(TimeoutError):
-                        await asyncio.wait_for(self._stopping.wait(), self._settings.tick.total_seconds())
-        finally:
-            await self._disconnect()
-            if self._publisher is not None:
-                await self._publisher.close()
+    async def close(self) -> None:
+        await super().close()
+        if self._publisher is not None:
+            await self._publisher.close()
 
     async def look(self) -> None:
         """Go on with each job under way that nobody else has in hand. Where the log is away for one, the others have
         their turn all the same: theirs may be other partitions."""
-        if self._connection is None:
-            self._connection = await self._connected()
-        connection = self._connection
-        under_way = await connection.fetch(self.turns.sql.under_way, self._settings.resend_after)
+        connection = await self.connected()
+        under_way = await self.turns.under_way(connection)
         if under_way and self._publisher is None:  # before anything is marked as sent
-            self._publisher = await self._log.publisher()
+            self._publisher = await self.event_log.publisher()
         away: LogUnavailable | None = None
         resting: dict[str, tuple[str, int]] = {}
         for row in under_way:
@@ -122,43 +95,17 @@ class Sender:
         refused += [one for sent in ends for one in sent.refused]
         unsent = [number for sent in ends for number in sent.unsent]
         if refused:
-            await self._answer_ourselves(connection, batch.job_id, refused)
+            # Their topic is gone, or they are too large: no consumer will ever answer.
+            log.warning("the log takes no control record for some dead letters", job=batch.job_id, count=len(refused))
+            await self.turns.refuse(connection, batch.job_id, refused)
         for item in batch.items:
             CONTROLS.labels(item.action).inc()
         away = next((sent.away for sent in ends if sent.away is not None), None)
         if away is None:
-            self._log_away.over()
+            self.log_away.over()
         else:
-            await connection.execute(self.turns.sql.unmark, batch.job_id, unsent)
+            await self.turns.unmark(connection, batch.job_id, unsent)
         return away
-
-    async def _answer_ourselves(self, connection: Connection, job_id: str, refused: Sequence[tuple[int, str]]) -> None:
-        """The log will never take these (their topic is gone, they are too large): no consumer will ever answer."""
-        numbers = [number for number, _ in refused]
-        sentences = [printable(sentence, MAX_SENTENCE) for _, sentence in refused]
-        log.warning("the log takes no control record for some dead letters", job=job_id, count=len(refused))
-        async with connection.transaction():
-            await connection.fetch(self.turns.sql.lock_letters, job_id, numbers)
-            rows = await connection.fetch(self.turns.sql.refuse, job_id, numbers, sentences)
-            await connection.execute(self.turns.jobs.reopen, job_id, [row[0] for row in rows])
-
-    async def _connected(self) -> Connection:
-        return await connect(
-            self._url,
-            name=f"surefoot dlq {PART}",
-            lock_timeout=LOCK_TIMEOUT,
-            transaction_timeout=self._settings.transaction_timeout,
-            command_timeout=COMMAND_TIMEOUT,
-        )
-
-    async def _disconnect(self) -> None:
-        connection, self._connection = self._connection, None
-        if connection is not None:
-            await close_quietly(connection)
-
-    def _outage(self, what: str) -> Outage:
-        counter = OUTAGES.labels(PART, what)
-        return Outage(f"dlq {PART}: {what}", counter, shortest=SHORTEST_PAUSE, longest=LONGEST_PAUSE)
 
 
 async def _publish(publisher: Publisher, where: TopicPartition, records: Sequence[tuple[int, Record]]) -> Sent:

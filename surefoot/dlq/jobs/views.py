@@ -4,11 +4,11 @@ from datetime import datetime
 from typing import Literal
 from uuid import UUID
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 
 from surefoot.consumer.contracts import Action, Answer
-from surefoot.dlq.jobs.pacing import JobStatus
-from surefoot.dlq.jobs.settling import CountsAs
+from surefoot.dlq.jobs.policy import CountsAs, JobStatus
+from surefoot.dlq.letters.views import View
 
 ItemState = Literal["PENDING", "SENT", "ANSWERED", "CANCELLED"]
 ApprovalStatus = Literal["WAITING", "APPROVED", "REFUSED", "EXPIRED"]
@@ -16,10 +16,6 @@ WhyLeftOut = Literal[
     "no_such_letter", "unreadable", "replaying", "replayed", "discard_requested", "discarded", "superseded"
 ]
 """Why a dead letter that was asked for is not in a set: there is none, nobody can be told of it, or its status."""
-
-
-class View(BaseModel):
-    model_config = ConfigDict(frozen=True)
 
 
 class LeftOut(View):

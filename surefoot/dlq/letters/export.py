@@ -12,9 +12,9 @@ from typing import Any, Literal, assert_never
 import orjson
 
 from surefoot.database.connection import Row
-from surefoot.dlq.letters.letter_view import decoded_headers, line_of
+from surefoot.dlq.letters.looking import decoded_headers, line_of
 from surefoot.dlq.letters.masking import masked_payload
-from surefoot.dlq.letters.page_sql import LINE
+from surefoot.dlq.letters.pages import LINE
 from surefoot.dlq.letters.views import EventLine
 from surefoot.events import Catalogue
 

@@ -16,6 +16,7 @@ from surefoot.dlq.settings import DlqSettings
 from surefoot.dlq.upkeep.alerts import DlqAlerts
 from surefoot.dlq.upkeep.report import last_week, report, report_path, write_report
 from surefoot.dlq.upkeep.retention import Retention
+from surefoot.service import LoopService
 from surefoot.telemetry.alerts import Alert, Alerts
 from surefoot.telemetry.outage import Outage
 
@@ -24,14 +25,14 @@ STATEMENT_TIMEOUT = timedelta(minutes=5)
 LOCK_TIMEOUT = timedelta(seconds=10)
 
 
-class Housekeeping:
+class Housekeeping(LoopService):
     def __init__(self, url: str, settings: DlqSettings, alerts: Alerts) -> None:
+        super().__init__("housekeeping")
         self._url = url
         self._settings = settings
         self._alerts = alerts
         self._telling = DlqAlerts(settings.db_schema, settings, alerts)
-        self._stopping = asyncio.Event()
-        self._retention = Retention(settings, alerts, self._stopping)
+        self._retention = Retention(settings, alerts, self.stopping)
         self._outage = Outage(
             "the database of the dead letters' housekeeping",
             OUTAGES.labels("housekeeping", "database"),
@@ -39,37 +40,7 @@ class Housekeeping:
             longest=timedelta(seconds=30),
         )
 
-    def stop(self) -> None:
-        self._stopping.set()
-
-    async def run(self) -> None:
-        """Until stopped. A database that is away is waited for; one that refuses ends it, with a sentence."""
-        while not self._stopping.is_set():
-            try:
-                await self._round()
-            except Exception as error:
-                if not is_database_error(error):
-                    raise
-                if not is_outage(error):
-                    raise explain(error, self._url) from error
-                await self._outage.wait(error, self._stopping)
-                continue
-            self._outage.over()
-            await self._rest()
-
-    async def once(self, connection: Connection) -> int:
-        """One round; how many dead letters were removed."""
-        schema = self._settings.db_schema
-        async with connection.transaction():
-            await Approvals(connection, schema, self._settings).expire()
-        await self._telling.tell(connection)
-        removed = await self._retention.keep(connection)
-        if removed:
-            log.info("removed dead letters past their retention", letters=removed)
-        await self._report(connection)
-        return removed
-
-    async def _round(self) -> None:
+    async def round(self) -> timedelta:
         connection = await connect(
             self._url,
             name="surefoot dlq housekeeping",
@@ -82,12 +53,28 @@ class Housekeeping:
             await self.once(connection)
         finally:
             await close_quietly(connection)
+        self._outage.over()
+        return self._settings.housekeeping
 
-    async def _rest(self) -> None:
-        try:
-            await asyncio.wait_for(self._stopping.wait(), self._settings.housekeeping.total_seconds())
-        except TimeoutError:
-            return
+    async def outage_of(self, error: Exception) -> Outage:
+        """A database that is away is waited for; one that refuses ends it, with a sentence."""
+        if not is_database_error(error):
+            raise error
+        if not is_outage(error):
+            raise explain(error, self._url) from error
+        return self._outage
+
+    async def once(self, connection: Connection) -> int:
+        """One round; how many dead letters were removed."""
+        schema = self._settings.db_schema
+        async with connection.transaction():
+            await Approvals(connection, schema, self._settings).expire()
+        await self._telling.tell(connection)
+        removed = await self._retention.keep(connection)
+        if removed:
+            log.info("removed dead letters past their retention", letters=removed)
+        await self._report(connection)
+        return removed
 
     async def _report(self, connection: Connection) -> None:
         """Of the last whole week, by the database's clock, unless it is there."""

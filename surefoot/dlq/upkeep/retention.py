@@ -13,7 +13,7 @@ from surefoot.audit.record import Act, record
 from surefoot.database.connection import Connection, Row
 from surefoot.database.schema import checked_schema
 from surefoot.dlq.settings import DlqSettings
-from surefoot.dlq.upkeep.alert_sentences import PastRetention, held_past_retention, open_past_retention
+from surefoot.dlq.upkeep.alerts import PastRetention, held_past_retention, open_past_retention
 from surefoot.telemetry.alerts import Alerts
 
 SUREFOOT = "surefoot"

@@ -8,8 +8,7 @@ from standardwebhooks import Webhook
 
 from surefoot.database.connection import Connection, connect
 from surefoot.dlq.settings import DlqSettings
-from surefoot.dlq.upkeep.alert_sentences import MOST_TOLD
-from surefoot.dlq.upkeep.alerts import DlqAlerts, alerts_of
+from surefoot.dlq.upkeep.alerts import MOST_TOLD, DlqAlerts, alerts_of
 from tests.support.alert_receiver import alert_receiver
 from tests.support.dlq.fixtures import alerts, connection
 from tests.support.dlq.housekeeping import Kept, aged, put, set_status

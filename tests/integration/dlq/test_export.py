@@ -9,7 +9,7 @@ import asyncpg
 
 from schemas import catalogue
 from surefoot.database.connection import Connection
-from surefoot.dlq.letters import page_sql
+from surefoot.dlq.letters import pages as page_sql
 from surefoot.dlq.letters.export import COLUMNS, HEADINGS, MAX_VALUE_BYTES, Format, beginning, defused, lines
 from surefoot.dlq.letters.filters import Filter
 from tests.support.dlq.letter_rows import headers, insert, letter

@@ -13,7 +13,7 @@ from surefoot.audit.people import Person
 from surefoot.database.connection import Connection, connect
 from surefoot.database.embedded import EmbeddedPostgres
 from surefoot.dlq.jobs.approvals import Approvals
-from surefoot.dlq.jobs.wanted import Matching
+from surefoot.dlq.jobs.request import Matching
 from surefoot.dlq.letters.filters import Filter
 from surefoot.dlq.metrics import OUTAGES
 from surefoot.dlq.settings import DlqSettings

@@ -8,9 +8,9 @@ import pytest
 
 from surefoot.audit.people import Person
 from surefoot.dlq.errors import InvalidRequest, NoSuchJob, NotAllowed, NothingToDo, TooMany, TooManyJobs, WrongState
-from surefoot.dlq.jobs.statements import JobStatements
+from surefoot.dlq.jobs.request import Ids, Matching
+from surefoot.dlq.jobs.store import Finding, JobStatements
 from surefoot.dlq.jobs.views import LeftOut
-from surefoot.dlq.jobs.wanted import Finding, Ids, Matching
 from surefoot.dlq.letters.filters import Filter
 from tests.support.dlq import letter_rows as letters
 from tests.support.dlq.decisions import (

@@ -8,9 +8,9 @@ import asyncpg
 import pytest
 
 from surefoot.database.connection import Connection
-from surefoot.dlq.letters.cursors import BadCursor
 from surefoot.dlq.letters.filters import STATUSES, Filter
 from surefoot.dlq.letters.looking import Looking
+from surefoot.dlq.letters.pages import BadCursor
 from surefoot.dlq.letters.views import Counts
 from tests.support.dlq.letter_rows import NOON, insert, letter
 

@@ -3,7 +3,7 @@
 import asyncpg
 import pytest
 
-from surefoot.dlq.jobs.outcome_statements import OutcomeStatements
+from surefoot.dlq.jobs.outcomes import OutcomeStatements
 from surefoot.log.postgres.log import PostgresLog
 from tests.support.dlq.decisions import weaken
 from tests.support.dlq.outcomes import asked, items, letters_in, say

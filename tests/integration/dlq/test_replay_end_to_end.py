@@ -12,8 +12,8 @@ import asyncpg
 import pytest
 
 from surefoot.database.migrate import migrate
+from surefoot.dlq.jobs.request import Ids, Matching, Wanted
 from surefoot.dlq.jobs.views import JobMade, JobView
-from surefoot.dlq.jobs.wanted import Ids, Matching, Wanted
 from surefoot.dlq.letters.filters import Filter
 from surefoot.dlq.runtime import DlqRuntime
 from surefoot.log.kafka.log import KafkaLog

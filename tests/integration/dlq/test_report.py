@@ -4,8 +4,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from surefoot.database.connection import Connection
-from surefoot.dlq.upkeep.report import facts, report
-from surefoot.dlq.upkeep.report_text import Decision, GroupFacts
+from surefoot.dlq.upkeep.report import Decision, GroupFacts, facts, report
 from tests.support.dlq.fixtures import connection
 from tests.support.dlq.letter_rows import insert, letter, new_id
 

@@ -17,7 +17,7 @@ from surefoot.database.embedded import EmbeddedPostgres
 from surefoot.database.migrate import migrate
 from surefoot.dlq.intake.intake import Intake
 from surefoot.dlq.jobs.jobs import Jobs
-from surefoot.dlq.jobs.wanted import Ids
+from surefoot.dlq.jobs.request import Ids
 from surefoot.dlq.runtime import DlqRuntime
 from surefoot.errors import SchemaOutdated
 from surefoot.log.postgres.log import PostgresLog
@@ -175,7 +175,7 @@ async def test_it_stops_within_seconds_while_everything_is_away(
 async def test_a_database_that_falls_silent_is_left_and_asked_anew(
     database_url: str, connection: asyncpg.Connection, log: PostgresLog, topic: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("surefoot.dlq.member.COMMAND_TIMEOUT", timedelta(seconds=1))
+    monkeypatch.setattr("surefoot.dlq.subscriber.COMMAND_TIMEOUT", timedelta(seconds=1))
     async with Proxy(database_url) as proxy, running(Intake(proxy.url, log, quick())):
         await put(log, topic + ".dlq", letter_record("e-1"))
         await there_are(connection, 1)

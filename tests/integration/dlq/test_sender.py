@@ -5,8 +5,7 @@ import pytest
 
 from surefoot.database.connection import Connection
 from surefoot.dlq.jobs.sender import Sender
-from surefoot.dlq.jobs.sender_statements import SenderStatements
-from surefoot.dlq.jobs.turn import Batch, Rests
+from surefoot.dlq.jobs.turn import Batch, Rests, SenderStatements
 from surefoot.log.postgres.log import PostgresLog
 from tests.support.dlq.decisions import (
     ADA,

@@ -3,7 +3,7 @@
 import asyncpg
 import pytest
 
-from surefoot.dlq.jobs.wanted import Matching
+from surefoot.dlq.jobs.request import Matching
 from surefoot.dlq.letters.filters import Filter
 from surefoot.errors import LogUnavailable
 from surefoot.log.postgres.log import PostgresLog

@@ -32,7 +32,7 @@ async def test_housekeeping_has_the_limit_and_may_still_work_for_longer(
         seen.append(await connection.fetchval("SELECT current_setting('transaction_timeout', true)"))
 
     monkeypatch.setattr(Housekeeping, "once", look)
-    await Housekeeping(database_url, LIMIT, Alerts())._round()
+    await Housekeeping(database_url, LIMIT, Alerts()).round()
     assert seen[0] == "7s"
     assert seen[1] in ("0", None)  # None before PostgreSQL 17, which has no such setting
 

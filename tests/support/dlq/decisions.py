@@ -10,7 +10,7 @@ import pytest
 from surefoot.audit.people import Person
 from surefoot.dlq.jobs.approvals import Approvals
 from surefoot.dlq.jobs.jobs import Jobs
-from surefoot.dlq.jobs.wanted import Ids
+from surefoot.dlq.jobs.request import Ids
 from tests.support.dlq import letter_rows as letters
 from tests.support.dlq.service import quick
 from tests.support.waiting import eventually

@@ -8,7 +8,7 @@ import pytest
 
 from surefoot.consumer.contracts import Replacement
 from surefoot.dlq.errors import InvalidEdit
-from surefoot.dlq.jobs.editing import DeadRecord, edited
+from surefoot.dlq.jobs.controls import DeadRecord, edited
 from surefoot.events import decode, encode, new_event
 from surefoot.events.event import encode_model
 from tests.support.corpus import each_of

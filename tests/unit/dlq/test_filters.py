@@ -6,9 +6,9 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
-from surefoot.dlq.letters import cursors
-from surefoot.dlq.letters.cursors import BadCursor
+from surefoot.dlq.letters import pages as cursors
 from surefoot.dlq.letters.filters import Filter
+from surefoot.dlq.letters.pages import BadCursor
 from tests.support.corpus import each_of
 
 ID = "0192f0c1-7a3e-7c41-9d0a-6f1f0d6f3b11"

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from surefoot.dlq.jobs.pacing import Facts, Finish, JobStatus, Pause, Send, Wait, decide
+from surefoot.dlq.jobs.policy import Facts, Finish, JobStatus, Pause, Send, Wait, decide
 
 JOB = Facts(
     status="RUNNING",

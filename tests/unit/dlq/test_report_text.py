@@ -10,13 +10,14 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from markdown_it import MarkdownIt
 
-from surefoot.dlq.upkeep.report import last_week, report_path
-from surefoot.dlq.upkeep.report_text import (
+from surefoot.dlq.upkeep.report import (
     ConsumerFacts,
     Decision,
     GroupFacts,
     ReportFacts,
     escaped,
+    last_week,
+    report_path,
     report_text,
     span,
 )

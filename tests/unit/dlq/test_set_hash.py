@@ -1,6 +1,6 @@
 """The hash that two people agree on says exactly which dead letters, and which deaths of theirs."""
 
-from surefoot.dlq.jobs.set_hash import Line, set_hash
+from surefoot.dlq.jobs.request import Line, set_hash
 from tests.support.corpus import each_of
 
 ONE = Line("0192f0c1-0000-7000-8000-000000000001", "warehouse", "/orders", "e-1", 1, "letter-1")

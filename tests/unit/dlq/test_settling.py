@@ -3,7 +3,7 @@
 from typing import get_args
 
 from surefoot.consumer.contracts import Action, Answer
-from surefoot.dlq.jobs.settling import Decided, Settlement, counts_as, resolution, settled
+from surefoot.dlq.jobs.policy import Decided, Settlement, counts_as, resolution, settled
 from tests.support.corpus import each_of
 
 # kind, answer, what the inbox says, what the letter becomes, what it counts as

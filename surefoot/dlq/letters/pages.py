@@ -1,4 +1,4 @@
-"""The statements that pages are read by. Pure: texts and parameters.
+"""Pages of dead letters and of their groups: the statements they are read by, and cursors. Pure: texts and parameters.
 
 A page must cost the same whatever is in the table. What names one thing (a key, a flow, a saga) has an index of its
 own. Everything else is a matter of groups, which are few. A statement takes the groups that can have such letters, and
@@ -6,11 +6,15 @@ from each group and status the next letter in the order of an index. Of more gro
 only those whose next letter comes first can have a part in it; from these it takes the next few, and of those the
 first. So nothing is read past only because it is newer, or of another consumer: a plain condition would read on until
 it has found a page full.
+
+A cursor names a place in an order that does not change, not a row: the row may be gone by then.
 """
 
-from datetime import datetime
+import re
+from datetime import UTC, datetime, timedelta
 from uuid import UUID
 
+from surefoot.dlq.errors import Declined
 from surefoot.dlq.letters.filters import STATUSES, Conditions, Filter
 
 LINE = """e.id, e.consumer, e.source, e.event_id, e.event_type, e.topic, e.partition, e.log_offset, e.key,
@@ -25,6 +29,9 @@ ONE_BY_ONE = "OFFSET 0"
 many letters, and of groups there are few."""
 Place = tuple[datetime, UUID] | UUID | None
 Sql = tuple[str, list[object]]
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_MICROSECOND = timedelta(microseconds=1)
+_TIMED = re.compile(r"(-?[0-9]{1,18})_([^\x00]{1,200})", re.ASCII | re.DOTALL)
 
 
 def events(schema: str, wanted: Filter, after: Place, limit: int, columns: str = LINE) -> Sql:
@@ -154,3 +161,39 @@ def _is_meant(schema: str, wanted: Filter, written: Conditions) -> str:
     conditions, values = wanted.where("x", first=written.next)
     written.values += values
     return f"EXISTS (SELECT FROM {schema}.dlq_events x WHERE {' AND '.join(['x.id = e.id', *conditions])} {ONE_BY_ONE})"
+
+
+class BadCursor(Declined):
+    """A page was asked for from a place that is none."""
+
+    def __init__(self) -> None:
+        super().__init__(
+            "The page cannot begin there: `after` must be the `next` of a page that was asked for by the same filter. "
+            "Begin again without it."
+        )
+
+
+def by_id(after: str) -> UUID:
+    try:
+        return UUID(after)
+    except ValueError:
+        raise BadCursor from None
+
+
+def by_time(after: str) -> tuple[datetime, UUID]:
+    time, rest = by_time_and_text(after)
+    return time, by_id(rest)
+
+
+def by_time_and_text(after: str) -> tuple[datetime, str]:
+    matched = _TIMED.fullmatch(after)
+    if matched is None:
+        raise BadCursor
+    try:
+        return _EPOCH + int(matched[1]) * _MICROSECOND, matched[2]
+    except OverflowError:
+        raise BadCursor from None
+
+
+def timed(time: datetime, rest: object) -> str:
+    return f"{(time - _EPOCH) // _MICROSECOND}_{rest}"
