@@ -12,8 +12,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from surefoot.admin.limits import Buckets
 from surefoot.admin.refusing import Refusals
 from surefoot.audit.access import Access
-from surefoot.audit.people import Person
-from surefoot.audit.refusals import Refusal
+from surefoot.audit.people import Person, Refusal
 from surefoot.audit.settings import LOOPBACK
 from surefoot.database.connection import DRIVER_ERRORS, Pool, explain, is_outage
 from surefoot.errors import SurefootError

@@ -11,9 +11,9 @@ from starlette.responses import Response
 from surefoot.admin.limits import FewAMinute
 from surefoot.admin.metrics import REFUSALS, UNRECORDED
 from surefoot.admin.operation import Operation
+from surefoot.audit.access import ANONYMOUS
 from surefoot.audit.people import Person
 from surefoot.audit.record import Act, Action, record
-from surefoot.audit.tokens import ANONYMOUS
 from surefoot.database.connection import DRIVER_ERRORS, Pool
 from surefoot.errors import SurefootError, words_of
 from surefoot.http.problems import problem
