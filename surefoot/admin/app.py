@@ -9,7 +9,7 @@ from starlette.requests import Request
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from surefoot.admin import approval_routes, audit_routes, export_routes, health_routes, job_routes, letter_routes
-from surefoot.admin.door import Door
+from surefoot.admin.auth import Door
 from surefoot.admin.limits import FewAMinute
 from surefoot.admin.operation import OPEN, Operation
 from surefoot.admin.problems import answer_with_problems

@@ -7,7 +7,7 @@ from fastapi.responses import JSONResponse
 from starlette.exceptions import HTTPException
 from starlette.responses import Response
 
-from surefoot.admin.door import SECURITY
+from surefoot.admin.auth import SECURITY
 from surefoot.admin.idempotency import BadKey, InFlight, KeyReused
 from surefoot.admin.operation import NotJson, SaidTwice, WrongRole
 from surefoot.admin.refusing import Refusals
