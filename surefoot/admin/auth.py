@@ -1,21 +1,33 @@
-"""The door: nothing is looked at before it is known who asks. Then so much a second, and bodies of bounded size.
+"""Who may come in, and how often; and what becomes of a request that is refused.
 
-What is open (whether the service is well) is named here, and everything else needs a token, also what is not there.
+Nothing of a request is looked at before it is known who asks. What is open (whether the service is well) needs no
+token, and everything else does, also what is not there.
+
+A refused request is told so in a sentence, and recorded if it tried to change, see or enter what it may not. To look
+for something that is not there is a mistake, and not an attempt: reads are recorded only where it is about access.
+Strangers and floods are recorded a few at a time, and counted: the audit log cannot be filled from outside.
 """
 
+import math
+import time
+from collections import OrderedDict
+from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 import structlog
+from prometheus_client import Counter
 from starlette.requests import Request
+from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from surefoot.admin.limits import Buckets
-from surefoot.admin.refusing import Refusals
-from surefoot.audit.access import Access
+from surefoot.admin.operation import Operation
+from surefoot.audit.access import ANONYMOUS, Access
 from surefoot.audit.people import Person, Refusal
+from surefoot.audit.record import Act, Action, record
 from surefoot.audit.settings import LOOPBACK
 from surefoot.database.connection import DRIVER_ERRORS, Pool, explain, is_outage
-from surefoot.errors import SurefootError
+from surefoot.errors import SurefootError, words_of
 from surefoot.http.problems import problem
 
 log = structlog.get_logger("surefoot.dlq.http")
@@ -26,6 +38,125 @@ SECURITY = {
     "Referrer-Policy": "no-referrer",
 }
 """With every answer: it is data, for whoever asked, and not to be kept, guessed at, framed or run."""
+REFUSALS = Counter("surefoot_dlq_api_refusals_total", "Requests that were refused.", ["status", "reason"])
+UNRECORDED = Counter(
+    "surefoot_dlq_api_refusals_unrecorded_total",
+    "Refusals that the audit log does not have one by one: too many at a time, or the database was away.",
+)
+READS = ("GET", "HEAD")
+ABOUT_ACCESS = (401, 403, 405, 413, 415, 429)
+
+
+MOST_NAMES = 10_000
+"""Those not seen for longest are forgotten first: they begin again with a full bucket."""
+
+
+@dataclass(slots=True)
+class _Bucket:
+    left: float
+    looked_at: float
+
+
+class Buckets:
+    """A token bucket for each name: `at_once` requests, then `per_second` of them."""
+
+    def __init__(self, per_second: float, at_once: int, *, clock: Callable[[], float] = time.monotonic) -> None:
+        self._per_second = per_second
+        self._at_once = at_once
+        self._clock = clock
+        self._buckets: OrderedDict[str, _Bucket] = OrderedDict()
+
+    def take(self, name: str) -> int:
+        """0 if there was one left, else after how many seconds to ask again."""
+        now = self._clock()
+        bucket = self._buckets.setdefault(name, _Bucket(self._at_once, now))
+        self._buckets.move_to_end(name)
+        if len(self._buckets) > MOST_NAMES:
+            self._buckets.popitem(last=False)
+        bucket.left = min(self._at_once, bucket.left + (now - bucket.looked_at) * self._per_second)
+        bucket.looked_at = now
+        if bucket.left < 1:
+            return max(1, math.ceil((1 - bucket.left) / self._per_second))
+        bucket.left -= 1
+        return 0
+
+
+class FewAMinute:
+    """So many a minute for each name, and ten times as many for all names together: addresses are cheap."""
+
+    def __init__(self, each: int, *, clock: Callable[[], float] = time.monotonic) -> None:
+        self._each = Buckets(each / 60, each, clock=clock)
+        self._all = Buckets(each * 10 / 60, each * 10, clock=clock)
+
+    def allows(self, name: str) -> bool:
+        return self._each.take(name) == 0 and self._all.take("") == 0
+
+
+class Refusals:
+    def __init__(self, pool: Pool, schema: str, few: FewAMinute) -> None:
+        self._pool = pool
+        self._schema = schema
+        self._few = few
+
+    async def refuse(
+        self,
+        request: Request,
+        status: int,
+        sentence: str,
+        *,
+        reason: str = "request",
+        headers: dict[str, str] | None = None,
+        sparingly: bool = False,
+    ) -> Response:
+        """`reason` is a word for the metric and the audit log. `sparingly`: it can come in floods."""
+        REFUSALS.labels(str(status), reason).inc()
+        if is_recorded(request, status):
+            person: Person | None = getattr(request.state, "person", None)
+            name = ANONYMOUS if person is None else person.name
+            address = "" if request.client is None else request.client.host
+            if (sparingly or person is None) and not self._few.allows(f"{name} {address}"):
+                UNRECORDED.inc()
+            else:
+                details = {
+                    "status": status,
+                    "reason": reason,
+                    "role": None if person is None else person.role,
+                    "request": f"{request.method} {request.url.path}"[:300],
+                    "address": address,
+                }
+                action = action_of(request, status)
+                await self._record(Act(name, action, "refused", about(request), sentence, details))
+        return problem(status, sentence, headers)
+
+    async def _record(self, act: Act) -> None:
+        try:
+            async with self._pool.acquire() as connection, connection.transaction():
+                await record(connection, self._schema, act)
+        except (*DRIVER_ERRORS, SurefootError) as error:
+            # It stays refused, whether or not that can be written down.
+            UNRECORDED.inc()
+            log.error("a refusal could not be recorded", action=act.action, person=act.person, error=words_of(error))
+
+
+def is_recorded(request: Request, status: int) -> bool:
+    if not 400 <= status < 500:
+        return False
+    operation = request.scope.get("route")
+    wants = isinstance(operation, Operation) and operation.action is not None
+    return request.method not in READS or status in ABOUT_ACCESS or wants
+
+
+def action_of(request: Request, status: int) -> Action:
+    operation = request.scope.get("route")
+    if isinstance(operation, Operation) and operation.action is not None and status != 405:
+        return operation.action
+    return "access" if status in (401, 403) else "request"
+
+
+def about(request: Request) -> str:
+    """The event, job or approval in the path; else the route."""
+    named = [str(value) for value in request.scope.get("path_params", {}).values()]
+    return named[0] if named else f"{request.method} {request.url.path}"
 
 
 class Door:

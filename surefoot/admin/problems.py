@@ -7,10 +7,9 @@ from fastapi.responses import JSONResponse
 from starlette.exceptions import HTTPException
 from starlette.responses import Response
 
-from surefoot.admin.auth import SECURITY
+from surefoot.admin.auth import SECURITY, Refusals
 from surefoot.admin.idempotency import BadKey, InFlight, KeyReused
 from surefoot.admin.operation import NotJson, SaidTwice, WrongRole
-from surefoot.admin.refusing import Refusals
 from surefoot.database.connection import DRIVER_ERRORS, explain, is_outage
 from surefoot.dlq.errors import (
     Declined,
