@@ -24,7 +24,7 @@ from services.settings import Service, ServiceSettings
 from surefoot.consumer.failures import causes, sqlstate_of
 from surefoot.database.connection import is_outage, sqlalchemy_url
 from surefoot.errors import InvalidEvent, words_of
-from surefoot.http.body_limit import BodyLimit
+from surefoot.http.middleware import BodyLimit
 
 log = structlog.get_logger("surefoot.front_door")
 PROBLEM = "application/problem+json"

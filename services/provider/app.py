@@ -15,7 +15,7 @@ from services.provider.ledger import Ledger
 from services.provider.messages import BehaviourAsked, Charge, ChargeAsked, Code, Problem, RefundAsked, VoidAsked
 from surefoot.database.connection import DRIVER_ERRORS, is_outage
 from surefoot.errors import SurefootError
-from surefoot.http.body_limit import BodyLimit
+from surefoot.http.middleware import BodyLimit
 
 STATUS: dict[Code, int] = {
     "declined": 402,

@@ -23,7 +23,7 @@ from surefoot.dlq.letters.views import View
 from surefoot.dlq.settings import DlqSettings
 from surefoot.errors import ConfigurationError
 from surefoot.events import Catalogue
-from surefoot.http.body_limit import BodyLimit, too_large
+from surefoot.http.middleware import BodyLimit, too_large
 from surefoot.http.problems import described
 
 MOST_BYTES = 1024 * 1024

@@ -28,7 +28,7 @@ from services.payment.gateway import Gateway
 from services.payment.webhook_settings import WebhookSettings
 from services.payment.webhooks import webhook_router
 from surefoot.database.connection import sqlalchemy_url
-from surefoot.http.body_limit import BodyLimit
+from surefoot.http.middleware import BodyLimit
 from surefoot.idempotency import Idempotency, IdempotencySettings, Store, resumed_tenant
 from surefoot.telemetry.alerts import Alerts
 
