@@ -13,9 +13,9 @@ from starlette.requests import Request
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from surefoot.admin import audit_routes, job_routes, letter_routes
-from surefoot.admin.auth import Door, FewAMinute, Refusals
+from surefoot.admin.auth import SECURITY, Authentication, FewAMinute, Refusals
 from surefoot.admin.operation import OPEN, PREFIX, Operation, Reading, allowed, open_to_all
-from surefoot.admin.problems import READ_PROBLEMS, answer_with_problems
+from surefoot.admin.problems import READ_PROBLEMS, answer_refusals
 from surefoot.audit.access import Access
 from surefoot.database.connection import create_pool
 from surefoot.database.schema import checked_schema
@@ -23,8 +23,8 @@ from surefoot.dlq.letters.views import View
 from surefoot.dlq.settings import DlqSettings
 from surefoot.errors import ConfigurationError
 from surefoot.events import Catalogue
-from surefoot.http.middleware import BodyLimit, too_large
-from surefoot.http.problems import described
+from surefoot.http.middleware import BearerAuth, BodyLimit, too_large
+from surefoot.http.problems import Problem, described
 
 MOST_BYTES = 1024 * 1024
 CONNECTIONS = 10
@@ -99,9 +99,10 @@ def api(url: str, schema: str, settings: DlqSettings, access: Access, catalogue:
         app.router.routes.extend(router.routes)
     _check(app)
     app.add_middleware(BodyLimit, refusal=_too_much(app), most_bytes=MOST_BYTES)
-    opened = frozenset(route.path for route in app.routes if isinstance(route, Operation) and route.role is None)
-    app.add_middleware(Door, url=url, schema=schema, access=access, state=app.state, opened=opened)
-    answer_with_problems(app, url)
+    public = frozenset(route.path for route in app.routes if isinstance(route, Operation) and route.role is None)
+    authenticate = Authentication(url, schema, access, app.state)
+    app.add_middleware(BearerAuth, authenticate=authenticate, is_public=public.__contains__, headers=SECURITY)
+    answer_refusals(app, url)
     _describe(app)
     return app
 
@@ -109,7 +110,7 @@ def api(url: str, schema: str, settings: DlqSettings, access: Access, catalogue:
 def _too_much(app: FastAPI) -> ASGIApp:
     async def refuse(scope: Scope, receive: Receive, send: Send) -> None:
         refusals: Refusals = app.state.refusals
-        refused = await refusals.refuse(Request(scope), 413, too_large(MOST_BYTES), reason="too_large")
+        refused = await refusals.refuse(Request(scope), Problem(413, "too_large", too_large(MOST_BYTES)))
         await refused(scope, receive, send)
 
     return refuse

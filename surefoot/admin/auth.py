@@ -19,16 +19,16 @@ import structlog
 from prometheus_client import Counter
 from starlette.requests import Request
 from starlette.responses import Response
-from starlette.types import ASGIApp, Message, Receive, Scope, Send
+from starlette.types import ASGIApp, Scope
 
 from surefoot.admin.operation import Operation
 from surefoot.audit.access import ANONYMOUS, Access
-from surefoot.audit.people import Person, Refusal
+from surefoot.audit.people import Person
 from surefoot.audit.record import Act, Action, record
-from surefoot.audit.settings import LOOPBACK
 from surefoot.database.connection import DRIVER_ERRORS, Pool, explain, is_outage
 from surefoot.errors import SurefootError, words_of
-from surefoot.http.problems import problem
+from surefoot.http.middleware import Refusal, said_authorization
+from surefoot.http.problems import Problem, problem, without_reason
 
 log = structlog.get_logger("surefoot.dlq.http")
 SECURITY = {
@@ -98,19 +98,10 @@ class Refusals:
         self._schema = schema
         self._few = few
 
-    async def refuse(
-        self,
-        request: Request,
-        status: int,
-        sentence: str,
-        *,
-        reason: str = "request",
-        headers: dict[str, str] | None = None,
-        sparingly: bool = False,
-    ) -> Response:
-        """`reason` is a word for the metric and the audit log. `sparingly`: it can come in floods."""
-        REFUSALS.labels(str(status), reason).inc()
-        if is_recorded(request, status):
+    async def refuse(self, request: Request, made: Problem, *, sparingly: bool = False) -> Response:
+        """The problem's reason is a word for the metric and the audit log. `sparingly`: it can come in floods."""
+        REFUSALS.labels(str(made.status), made.reason).inc()
+        if is_recorded(request, made.status):
             person: Person | None = getattr(request.state, "person", None)
             name = ANONYMOUS if person is None else person.name
             address = "" if request.client is None else request.client.host
@@ -118,15 +109,15 @@ class Refusals:
                 UNRECORDED.inc()
             else:
                 details = {
-                    "status": status,
-                    "reason": reason,
+                    "status": made.status,
+                    "reason": made.reason,
                     "role": None if person is None else person.role,
                     "request": f"{request.method} {request.url.path}"[:300],
                     "address": address,
                 }
-                action = action_of(request, status)
-                await self._record(Act(name, action, "refused", about(request), sentence, details))
-        return problem(status, sentence, headers)
+                action = action_of(request, made.status)
+                await self._record(Act(name, action, "refused", about(request), made.sentence, details))
+        return await without_reason(request, made)
 
     async def _record(self, act: Act) -> None:
         try:
@@ -159,86 +150,48 @@ def about(request: Request) -> str:
     return named[0] if named else f"{request.method} {request.url.path}"
 
 
-class Door:
-    """Middleware. `state` is the app's: it has the database from when the app has started."""
+class Authentication:
+    """Finds out who asks, and whether they ask too often. `state` is the app's: it has the database from when the app
+    has started."""
 
-    def __init__(self, app: ASGIApp, url: str, schema: str, access: Access, state: Any, opened: frozenset[str]) -> None:
-        self._app = app
+    def __init__(self, url: str, schema: str, access: Access, state: Any) -> None:
         self._url = url
         self._schema = schema
         self._access = access
         self._state = state
-        self._open = opened
         limits = access.settings
         self._buckets = Buckets(limits.requests_per_second, limits.requests_at_once)
 
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] == "lifespan":
-            await self._app(scope, receive, send)
-        elif scope["type"] == "http":
-            await self._answer(scope, receive, _with_security(send))
-        else:
-            await send({"type": "websocket.close", "code": 1008})  # nothing we have
-
-    async def _answer(self, scope: Scope, receive: Receive, send: Send) -> None:
+    async def __call__(self, scope: Scope) -> ASGIApp | None:
         request = Request(scope)
-        if scope["path"] in self._open:
-            await self._app(scope, receive, send)
-            return
         try:
             who = await self._who(request)
         except (*DRIVER_ERRORS, SurefootError) as error:
             ours = error if isinstance(error, SurefootError) else explain(error, self._url)
             log.warning("who asks cannot be found out", error=str(ours))
             told = "It cannot be found out now who you are: the database does not answer. Try again in a while."
-            await problem(503, told, {"Retry-After": "1"} if is_outage(error) else None)(scope, receive, send)
-            return
+            return problem(503, told, {"Retry-After": "1"} if is_outage(error) else None)
         refusals: Refusals = self._state.refusals
         if isinstance(who, Refusal):
-            await (await _turned_away(refusals, request, who))(scope, receive, send)
-            return
+            return await _turned_away(refusals, request, who)
         request.state.person = who
         wait_s = self._buckets.take(who.name)
-        if wait_s:
-            told = f"{who.name} asks more often than one person may: ask again in {wait_s} s."
-            refused = await refusals.refuse(
-                request, 429, told, reason="rate", headers={"Retry-After": str(wait_s)}, sparingly=True
-            )
-            await refused(scope, receive, send)
-            return
-        await self._app(scope, receive, send)
+        if not wait_s:
+            return None
+        told = f"{who.name} asks more often than one person may: ask again in {wait_s} s."
+        return await refusals.refuse(request, Problem(429, "rate", told, retry_after_s=wait_s), sparingly=True)
 
     async def _who(self, request: Request) -> Person | Refusal:
-        if self._access.is_open and (request.url.hostname or "") not in LOOPBACK:
-            # A name that was made to point here, in somebody's browser, is no way in.
-            return Refusal("not_accepted", "This service is open on its own machine alone: ask it as 127.0.0.1.")
-        said = request.headers.getlist("authorization")
-        if len(said) > 1:
-            return Refusal("not_a_token", "Say who you are once: there is more than one Authorization header.")
+        said = said_authorization(request, is_open=self._access.is_open, service="service")
+        if isinstance(said, Refusal):
+            return said
         pool: Pool = self._state.pool
-        return await self._access.who(said[0] if said else None, pool, self._schema)
+        return await self._access.who(said, pool, self._schema)
 
 
 async def _turned_away(refusals: Refusals, request: Request, refusal: Refusal) -> ASGIApp:
     if refusal.reason == "keys_away":
         return problem(503, refusal.sentence, {"Retry-After": "5"})
-    return await refusals.refuse(
-        request,
-        401,
-        refusal.sentence,
-        reason=refusal.reason,
-        headers={"WWW-Authenticate": 'Bearer realm="surefoot dlq"'},
-        sparingly=True,
-    )
-
-
-def _with_security(send: Send) -> Send:
-    async def also(message: Message) -> None:
-        if message["type"] == "http.response.start":
-            kept = list(message.get("headers", []))
-            named = {name.lower() for name, _ in kept}
-            added = [(name.lower().encode(), value.encode()) for name, value in SECURITY.items()]
-            message = {**message, "headers": [*kept, *(one for one in added if one[0] not in named)]}
-        await send(message)
-
-    return also
+    headers = {"WWW-Authenticate": 'Bearer realm="surefoot dlq"'}
+    made = Problem(401, refusal.reason, refusal.sentence).with_headers(headers)
+    return await refusals.refuse(request, made, sparingly=True)

@@ -17,13 +17,13 @@ from fastapi.responses import Response
 from prometheus_client import Counter
 from pydantic import BaseModel
 
-from surefoot.admin.operation import JSON
 from surefoot.audit.people import Person
 from surefoot.database import locks
 from surefoot.database.connection import Connection, Pool
 from surefoot.dlq.settings import DlqSettings
 from surefoot.errors import SurefootError
 from surefoot.failpoints import failpoint
+from surefoot.http.problems import JSON
 
 REPLAYED_ANSWERS = Counter(
     "surefoot_dlq_api_answers_replayed_total", "Requests under a known Idempotency-Key, answered as before."

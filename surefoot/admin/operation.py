@@ -22,11 +22,11 @@ from surefoot.dlq.jobs.approvals import Approvals
 from surefoot.dlq.jobs.jobs import Jobs
 from surefoot.dlq.letters.looking import MOST, Looking
 from surefoot.errors import ConfigurationError, SurefootError
+from surefoot.http.problems import NOT_JSON, says_json
 
 PREFIX = "/admin/dlq"
 OPEN = "none"
 """The `x-role` of what is open to everybody."""
-JSON = "application/json"
 STATEMENT_TIMEOUT_S = 10
 READ_ONLY = f"""SET TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY;
     SET LOCAL statement_timeout = '{STATEMENT_TIMEOUT_S}s'"""
@@ -39,7 +39,7 @@ class WrongRole(SurefootError):
 
 class NotJson(SurefootError):
     def __init__(self) -> None:
-        super().__init__(f"The body must be JSON, and say so: Content-Type: {JSON}.")
+        super().__init__(NOT_JSON)
 
 
 class SaidTwice(SurefootError):
@@ -77,7 +77,7 @@ class Operation(APIRoute):
                 person: Person = request.state.person
                 if not person.may(self.role):
                     raise WrongRole(person, self.role)
-            if request.method == "POST" and not _is_json(request):
+            if request.method == "POST" and not says_json(request):
                 raise NotJson
             _check_said_once(request)
             return await handle(request)
@@ -92,10 +92,6 @@ def _check_said_once(request: Request) -> None:
         if name in seen:
             raise SaidTwice(name)
         seen.add(name)
-
-
-def _is_json(request: Request) -> bool:
-    return request.headers.get("content-type", "").partition(";")[0].strip().lower() == JSON
 
 
 async def _reading(request: Request) -> AsyncIterator[Connection]:

@@ -17,7 +17,7 @@ from uuid import UUID
 
 from uuid_utils.compat import uuid7
 
-from surefoot.audit.people import Person, Refusal, Role
+from surefoot.audit.people import Person, Role
 from surefoot.audit.record import Act, record
 from surefoot.audit.settings import AccessSettings
 from surefoot.database.connection import Connection, Pool, close_quietly, connect
@@ -25,6 +25,7 @@ from surefoot.database.schema import checked_schema
 from surefoot.errors import ConfigurationError, SurefootError
 from surefoot.events.text import has_forbidden
 from surefoot.http.listening import refuse_others
+from surefoot.http.middleware import Refusal, bearer_token
 
 if TYPE_CHECKING:
     from surefoot.audit.jwts import Jwts
@@ -53,12 +54,9 @@ class Access:
         """By the value of the Authorization header. While the database is away its error is raised: nobody gets in."""
         if self.is_open:
             return Person(ANYBODY, "SUPER_ADMIN")
-        if authorization is None or not authorization.strip():
-            return Refusal("no_token", "Say who you are: Authorization: Bearer <token>.")
-        scheme, _, token = authorization.strip().partition(" ")
-        token = token.strip()
-        if scheme.lower() != "bearer" or not token or len(token) > LONGEST_HEADER or not token.isascii():
-            return Refusal("not_a_token", "This says nobody's name in a way known here: Authorization: Bearer <token>.")
+        token = bearer_token(authorization, called="token", longest=LONGEST_HEADER)
+        if isinstance(token, Refusal):
+            return token
         if token.startswith(PREFIX):
             async with pool.acquire() as connection:
                 return await Tokens(connection, schema).whose(token)

@@ -19,8 +19,9 @@ from jwt.exceptions import (
 
 from surefoot.audit.access import checked_name
 from surefoot.audit.keys import Key, KeysAway, KeySource, key_source
-from surefoot.audit.people import ROLES, Person, Refusal, Role
+from surefoot.audit.people import ROLES, Person, Role
 from surefoot.audit.settings import AccessSettings
+from surefoot.http.middleware import Refusal
 
 LONGEST = 16 * 1024
 # A token is anybody's bytes: what PyJWT does not expect of it (an infinite `exp`, a claim nested a thousand deep) is

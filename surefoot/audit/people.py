@@ -16,28 +16,3 @@ class Person:
 
     def may(self, needed: Role) -> bool:
         return ROLES.index(self.role) >= ROLES.index(needed)
-
-
-RefusalReason = Literal[
-    "no_token",
-    "not_a_token",
-    "unknown_token",
-    "expired",
-    "revoked",
-    "no_role",
-    "bad_signature",
-    "wrong_audience",
-    "wrong_issuer",
-    "not_valid",
-    "not_accepted",
-    "keys_away",
-]
-"""In a word, for metrics and the audit log."""
-
-
-@dataclass(frozen=True, slots=True)
-class Refusal:
-    """Not let in. The sentence never quotes the token."""
-
-    reason: RefusalReason
-    sentence: str

@@ -1,10 +1,105 @@
-"""Requests that are too large are refused before anybody reads them: a body is never kept in memory without a bound.
-
-What says its length is refused at once. What does not (a chunked body) is counted as it comes, and refused at the first
-byte too many. The app is asked only when the whole body is there.
+"""What stands before an app: who asks is found out before anything else of a request is looked at, and a body that is
+too large is refused before anything reads it.
 """
 
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal
+
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from surefoot.http.listening import LOOPBACK
+
+if TYPE_CHECKING:
+    from starlette.requests import Request
+
+RefusalReason = Literal[
+    "no_token",
+    "not_a_token",
+    "unknown_token",
+    "expired",
+    "revoked",
+    "no_role",
+    "bad_signature",
+    "wrong_audience",
+    "wrong_issuer",
+    "not_valid",
+    "not_accepted",
+    "keys_away",
+]
+"""In a word, for metrics and the audit log."""
+
+
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    """Not let in. The sentence never quotes the token."""
+
+    reason: RefusalReason
+    sentence: str
+
+
+def said_authorization(request: "Request", *, is_open: bool, service: str) -> str | Refusal | None:
+    """The value of the Authorization header. `is_open`: no token is needed, on this machine alone."""
+    if is_open and (request.url.hostname or "") not in LOOPBACK:
+        # A name that was made to point here, in somebody's browser, is no way in.
+        return Refusal("not_accepted", f"This {service} is open on its own machine alone: ask it as 127.0.0.1.")
+    said = request.headers.getlist("authorization")
+    if len(said) > 1:
+        return Refusal("not_a_token", "Say who you are once: there is more than one Authorization header.")
+    return said[0] if said else None
+
+
+def bearer_token(authorization: str | None, *, called: str, longest: int) -> str | Refusal:
+    """The token in the value of the header; `called` is the app's word for it."""
+    if authorization is None or not authorization.strip():
+        return Refusal("no_token", f"Say who you are: Authorization: Bearer <{called}>.")
+    scheme, _, token = authorization.strip().partition(" ")
+    token = token.strip()
+    if scheme.lower() != "bearer" or not token or len(token) > longest or not token.isascii():
+        sentence = f"This says nobody's name in a way known here: Authorization: Bearer <{called}>."
+        return Refusal("not_a_token", sentence)
+    return token
+
+
+Authenticate = Callable[[Scope], Awaitable[ASGIApp | None]]
+"""Puts who asks into the scope's state; or gives the answer to a request that is not let in."""
+
+
+class BearerAuth:
+    """Middleware. A path that `is_public` needs no token: it guards itself, or tells nothing of anybody. Every answer
+    gets those of the `headers` that it does not have itself."""
+
+    def __init__(
+        self,
+        app: ASGIApp,
+        authenticate: Authenticate,
+        is_public: Callable[[str], bool],
+        headers: Mapping[str, str],
+    ) -> None:
+        self._app = app
+        self._authenticate = authenticate
+        self._is_public = is_public
+        self._headers = [(name.lower().encode(), value.encode()) for name, value in headers.items()]
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] == "lifespan":
+            await self._app(scope, receive, send)
+        elif scope["type"] == "http":
+            send = self._with_headers(send)
+            refused = None if self._is_public(scope["path"]) else await self._authenticate(scope)
+            await (refused or self._app)(scope, receive, send)
+        else:
+            await send({"type": "websocket.close", "code": 1008})  # nothing we have
+
+    def _with_headers(self, send: Send) -> Send:
+        async def also(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                kept = list(message.get("headers", []))
+                named = {name.lower() for name, _ in kept}
+                message = {**message, "headers": [*kept, *(one for one in self._headers if one[0] not in named)]}
+            await send(message)
+
+        return also
 
 
 def too_large(most_bytes: int) -> str:
@@ -15,7 +110,10 @@ def too_large(most_bytes: int) -> str:
 
 
 class BodyLimit:
-    """Middleware; `refusal` is what those who send too much are answered by."""
+    """Middleware; `refusal` is the answer to a body that is too large: none is kept in memory without a bound.
+
+    What says its length is refused at once. What does not (a chunked body) is counted as it comes, and refused at the
+    first byte too many. The app is asked only when the whole body is there."""
 
     def __init__(self, app: ASGIApp, refusal: ASGIApp, most_bytes: int) -> None:
         self._app = app

@@ -18,9 +18,10 @@ class Server(uvicorn.Server):
 
 
 class HttpService:
-    """Serves the app at a socket that listens already, until it is stopped."""
+    """Serves the app at a socket that listens already, until it is stopped. Then requests under way have `goodbye_s`
+    seconds."""
 
-    def __init__(self, app: ASGIApp, listener: socket.socket) -> None:
+    def __init__(self, app: ASGIApp, listener: socket.socket, *, goodbye_s: int = GOODBYE_S) -> None:
         self._listener = listener
         self._server = Server(
             uvicorn.Config(
@@ -29,7 +30,7 @@ class HttpService:
                 access_log=False,
                 log_config=None,
                 server_header=False,
-                timeout_graceful_shutdown=GOODBYE_S,
+                timeout_graceful_shutdown=goodbye_s,
             )
         )
 

@@ -12,14 +12,22 @@ from uuid import UUID
 import structlog
 from fastapi import APIRouter, Depends, FastAPI, Path, Query, Request
 from fastapi.exceptions import RequestValidationError
-from fastapi.responses import JSONResponse
 from pydantic import BaseModel, ConfigDict, Field
 from starlette.exceptions import HTTPException
 
 from surefoot.database.connection import DRIVER_ERRORS, Pool, create_pool, explain, is_outage
 from surefoot.database.schema import DEFAULT_SCHEMA, checked_schema
 from surefoot.errors import SurefootError
-from surefoot.http.problems import described, problem, sentence_of
+from surefoot.http.problems import (
+    Make,
+    Problem,
+    answer_with_problems,
+    described,
+    http_error,
+    invalid_parameters,
+    told,
+    without_reason,
+)
 from surefoot.orchestrator.looking import Looking, Wanted
 from surefoot.orchestrator.views import HistoryLine, SagaLine, SagaView, StepCount, View
 from surefoot.saga.instance import Status
@@ -160,37 +168,31 @@ def api(url: str, schema: str = DEFAULT_SCHEMA) -> FastAPI:
     )
     app.state.schema = checked_schema(schema)
     app.include_router(router)
-    _answer_with_problems(app, url)
+    answer_with_problems(app, _problems(url), without_reason)
     return app
 
 
-def _answer_with_problems(app: FastAPI, url: str) -> None:
-    @app.exception_handler(NoSuchSaga)
-    async def no_such_saga(_: Request, error: NoSuchSaga) -> JSONResponse:
-        return problem(404, str(error))
-
-    @app.exception_handler(RequestValidationError)
-    async def invalid(_: Request, error: RequestValidationError) -> JSONResponse:
-        return problem(422, " ".join(map(sentence_of, error.errors())))
-
-    @app.exception_handler(HTTPException)
-    async def refused(request: Request, error: HTTPException) -> JSONResponse:
-        said = {
-            404: f"There is nothing at {request.url.path}: what there is, is listed at /docs.",
-            405: f"{request.method} is not possible here: this API only reads, with GET.",
-        }
-        return problem(error.status_code, said.get(error.status_code, str(error.detail)), error.headers)
-
-    async def database(_: Request, error: Exception) -> JSONResponse:
+def _problems(url: str) -> dict[type[Exception], Make]:
+    def database(_: Request, error: Exception) -> Problem:
         ours = error if isinstance(error, SurefootError) else explain(error, url)
         log.warning("the read API has no answer from its database", error=str(ours))
-        return problem(503, str(ours), {"Retry-After": "1"} if is_outage(error) else None)
+        return Problem(503, "database", str(ours), retry_after_s=1 if is_outage(error) else None)
 
-    async def broken(_: Request, error: Exception) -> JSONResponse:
-        # It is raised again behind this answer, and logged by the server with its traceback.
-        return problem(500, f"The read API itself is broken here ({type(error).__name__}): its log says where.")
+    def broken(_: Request, error: Exception) -> Problem:
+        sentence = f"The read API itself is broken here ({type(error).__name__}): its log says where."
+        return Problem(500, "broken", sentence)
 
-    app.add_exception_handler(Exception, broken)
-    for kind in DRIVER_ERRORS:
-        app.add_exception_handler(kind, database)
-    app.add_exception_handler(SurefootError, database)
+    refused = {
+        404: "There is nothing at {path}: what there is, is listed at /docs.",
+        405: "{method} is not possible here: this API only reads, with GET.",
+    }
+    return {
+        NoSuchSaga: told(404),
+        RequestValidationError: invalid_parameters(
+            unknown="{name} is not a parameter of this: see /docs for those there are."
+        ),
+        HTTPException: http_error(refused),
+        SurefootError: database,
+        **dict.fromkeys(DRIVER_ERRORS, database),
+        Exception: broken,
+    }
