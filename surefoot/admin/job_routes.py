@@ -34,8 +34,8 @@ OneId = Annotated[str, StringConstraints(min_length=1, max_length=MOST_TEXT)]
 ApprovalId = Annotated[UUID, Path(description="The approval's id.")]
 JobId = Annotated[UUID, Path(description="The job's id.")]
 router = APIRouter(prefix=PREFIX, route_class=Operation, responses=READ_PROBLEMS, tags=["jobs"])
-OF_ONE = {**ONE_PROBLEMS, **WRITE_PROBLEMS}
 discards = APIRouter(prefix=PREFIX, route_class=Operation, responses=READ_PROBLEMS, tags=["discards"])
+OF_ONE = {**ONE_PROBLEMS, **WRITE_PROBLEMS}
 
 
 class Meant(Body):

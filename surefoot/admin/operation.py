@@ -94,32 +94,6 @@ def _check_said_once(request: Request) -> None:
         seen.add(name)
 
 
-async def _reading(request: Request) -> AsyncIterator[Connection]:
-    pool: Pool = request.app.state.pool
-    async with pool.acquire() as connection, connection.transaction():
-        await connection.execute(READ_ONLY)
-        yield connection
-
-
-Reading = Annotated[Connection, Depends(_reading, scope="function")]
-
-
-async def _looking(request: Request, connection: Reading) -> Looking:
-    return Looking(connection, request.app.state.schema)
-
-
-async def _jobs(request: Request, connection: Reading) -> Jobs:
-    return Jobs(connection, request.app.state.schema, request.app.state.settings)
-
-
-async def _approvals(request: Request, connection: Reading) -> Approvals:
-    return Approvals(connection, request.app.state.schema, request.app.state.settings)
-
-
-Look = Annotated[Looking, Depends(_looking, scope="function")]
-LookAtJobs = Annotated[Jobs, Depends(_jobs, scope="function")]
-LookAtApprovals = Annotated[Approvals, Depends(_approvals, scope="function")]
-
 Why = Annotated[
     str,
     StringConstraints(strip_whitespace=True, min_length=1, max_length=MAX_REASON),
@@ -150,3 +124,30 @@ class AskedRows(BaseModel):
 
     after: int | None = Field(None, ge=0, lt=2**31, description="Behind this number: `next` of the page before.")
     limit: Limit = 100
+
+
+async def _reading(request: Request) -> AsyncIterator[Connection]:
+    pool: Pool = request.app.state.pool
+    async with pool.acquire() as connection, connection.transaction():
+        await connection.execute(READ_ONLY)
+        yield connection
+
+
+Reading = Annotated[Connection, Depends(_reading, scope="function")]
+
+
+async def _looking(request: Request, connection: Reading) -> Looking:
+    return Looking(connection, request.app.state.schema)
+
+
+async def _jobs(request: Request, connection: Reading) -> Jobs:
+    return Jobs(connection, request.app.state.schema, request.app.state.settings)
+
+
+async def _approvals(request: Request, connection: Reading) -> Approvals:
+    return Approvals(connection, request.app.state.schema, request.app.state.settings)
+
+
+Look = Annotated[Looking, Depends(_looking, scope="function")]
+LookAtJobs = Annotated[Jobs, Depends(_jobs, scope="function")]
+LookAtApprovals = Annotated[Approvals, Depends(_approvals, scope="function")]

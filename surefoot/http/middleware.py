@@ -87,7 +87,7 @@ class BearerAuth:
         elif scope["type"] == "http":
             send = self._with_headers(send)
             refused = None if self._is_public(scope["path"]) else await self._authenticate(scope)
-            await (refused or self._app)(scope, receive, send)
+            await (self._app if refused is None else refused)(scope, receive, send)
         else:
             await send({"type": "websocket.close", "code": 1008})  # nothing we have
 
