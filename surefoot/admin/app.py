@@ -14,7 +14,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from surefoot.admin import audit_routes, job_routes, letter_routes
 from surefoot.admin.auth import SECURITY, Authentication, FewAMinute, Refusals
-from surefoot.admin.operation import OPEN, PREFIX, Operation, Reading, allowed, open_to_all
+from surefoot.admin.operation import PREFIX, Operation, Reading, allowed, open_to_all
 from surefoot.admin.problems import READ_PROBLEMS, answer_refusals
 from surefoot.audit.access import Access
 from surefoot.database.connection import create_pool
@@ -23,7 +23,7 @@ from surefoot.dlq.letters.views import View
 from surefoot.dlq.settings import DlqSettings
 from surefoot.errors import ConfigurationError
 from surefoot.events import Catalogue
-from surefoot.http.middleware import BearerAuth, BodyLimit, too_large
+from surefoot.http.middleware import BodyLimit, require_bearer, too_large
 from surefoot.http.problems import Problem, described
 
 MOST_BYTES = 1024 * 1024
@@ -101,9 +101,8 @@ def api(url: str, schema: str, settings: DlqSettings, access: Access, catalogue:
     app.add_middleware(BodyLimit, refusal=_too_much(app), most_bytes=MOST_BYTES)
     public = frozenset(route.path for route in app.routes if isinstance(route, Operation) and route.role is None)
     authenticate = Authentication(url, schema, access, app.state)
-    app.add_middleware(BearerAuth, authenticate=authenticate, is_public=public.__contains__, headers=SECURITY)
+    require_bearer(app, authenticate, public.__contains__, SECURITY)
     answer_refusals(app, url)
-    _describe(app)
     return app
 
 
@@ -120,19 +119,3 @@ def _check(app: FastAPI) -> None:
     for route in app.routes:
         if not isinstance(route, Operation):
             raise ConfigurationError(f"{route} is no operation with a role that may use it: it is not served.")
-
-
-def _describe(app: FastAPI) -> None:
-    """In the document: whoever may look needs a bearer token, but for what is open."""
-    written = app.openapi
-
-    def described() -> dict[str, Any]:
-        document = written()
-        schemes = document.setdefault("components", {}).setdefault("securitySchemes", {})
-        schemes["bearer"] = {"type": "http", "scheme": "bearer"}
-        for path in document["paths"].values():
-            for operation in path.values():
-                operation["security"] = [] if operation["x-role"] == OPEN else [{"bearer": []}]
-        return document
-
-    app.openapi = described  # type: ignore[method-assign]

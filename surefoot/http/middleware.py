@@ -4,13 +4,15 @@ too large is refused before anything reads it.
 
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, Literal
 
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from surefoot.http.listening import LOOPBACK
 
 if TYPE_CHECKING:
+    from fastapi import FastAPI
     from starlette.requests import Request
 
 RefusalReason = Literal[
@@ -100,6 +102,30 @@ class BearerAuth:
             await send(message)
 
         return also
+
+
+def require_bearer(
+    app: "FastAPI",
+    authenticate: Authenticate,
+    is_public: Callable[[str], bool],
+    headers: Mapping[str, str],
+    scheme: Mapping[str, str] = MappingProxyType({}),
+) -> None:
+    """Put `BearerAuth` before the app, and say so in its OpenAPI document; `scheme` are further members of what is said
+    there."""
+    app.add_middleware(BearerAuth, authenticate=authenticate, is_public=is_public, headers=headers)
+    written = app.openapi
+
+    def described() -> dict[str, Any]:
+        document = written()
+        schemes = document.setdefault("components", {}).setdefault("securitySchemes", {})
+        schemes["bearer"] = {"type": "http", "scheme": "bearer", **scheme}
+        for path, operations in document["paths"].items():
+            for operation in operations.values():
+                operation["security"] = [] if is_public(path) else [{"bearer": []}]
+        return document
+
+    app.openapi = described  # type: ignore[method-assign]
 
 
 def too_large(most_bytes: int) -> str:

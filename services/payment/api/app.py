@@ -30,7 +30,7 @@ from services.payment.gateway import Gateway
 from services.payment.webhook_settings import WebhookSettings
 from services.payment.webhooks import webhook_router
 from surefoot.database.connection import sqlalchemy_url
-from surefoot.http.middleware import BearerAuth
+from surefoot.http.middleware import require_bearer
 from surefoot.http.problems import answer_with_problems
 from surefoot.http.server import HttpService
 from surefoot.idempotency import Completer, Housekeeping, Idempotency, IdempotencySettings, Store
@@ -82,9 +82,7 @@ def api(parts: Parts) -> FastAPI:
     # The last one is the outermost.
     app.add_middleware(Idempotency, store=parts.store, tenant=_tenant, settings=parts.idempotency, alerts=parts.alerts)
     limit_bodies(app)
-    authenticate = authenticator(parts.access)
-    app.add_middleware(BearerAuth, authenticate=authenticate, is_public=_is_public, headers=SECURITY)
-    _describe(app)
+    require_bearer(app, authenticator(parts.access), _is_public, SECURITY, {"description": "An API key."})
     return app
 
 
@@ -119,22 +117,6 @@ def _health(engine: AsyncEngine) -> APIRouter:
         return JSONResponse({"status": "well"})
 
     return router
-
-
-def _describe(app: FastAPI) -> None:
-    """In the document: whoever asks needs a bearer token, but for what guards itself."""
-    written = app.openapi
-
-    def described() -> dict[str, Any]:
-        document = written()
-        schemes = document.setdefault("components", {}).setdefault("securitySchemes", {})
-        schemes["bearer"] = {"type": "http", "scheme": "bearer", "description": "An API key."}
-        for path, operations in document["paths"].items():
-            for operation in operations.values():
-                operation["security"] = [] if _is_public(path) else [{"bearer": []}]
-        return document
-
-    app.openapi = described  # type: ignore[method-assign]
 
 
 class PaymentsService:
