@@ -197,7 +197,11 @@ async def _gone(request: Request) -> None:
 
 class ProviderService(HttpService):
     def __init__(self, desk: Desk, listener: socket.socket) -> None:
-        super().__init__(create_app(desk), listener, goodbye_s=GOODBYE_S)
+        def announce() -> None:
+            typer.echo(f"The provider is at {url_of(listener)} (Ctrl-C stops it)")
+            sys.stdout.flush()
+
+        super().__init__(create_app(desk), listener, goodbye_s=GOODBYE_S, when_started=announce)
         self._desk = desk
 
     def stop(self) -> None:
@@ -210,9 +214,7 @@ async def serve_provider(url: str, shares: Shares, listener: socket.socket) -> N
     pool = await create_pool(url, name="surefoot provider", size=CONNECTIONS)
     try:
         ledger = Ledger(pool)
-        service = ProviderService(Desk(ledger, await ledger.rules(), shares.rules()), listener)
-        typer.echo(f"The provider is at {url_of(listener)} (Ctrl-C stops it)")
-        sys.stdout.flush()
-        await serve(service)
+        desk = Desk(ledger, await ledger.rules(), shares.rules())
+        await serve(ProviderService(desk, listener))
     finally:
         await pool.close()
