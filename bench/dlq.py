@@ -32,9 +32,8 @@ from bench.dlq_kinds import Asked, Known, kinds
 from bench.dlq_letters import rows, seed
 from schemas import catalogue
 from surefoot.admin import PREFIX, api
-from surefoot.audit.access import Access
+from surefoot.audit.access import Access, Tokens
 from surefoot.audit.settings import AccessSettings
-from surefoot.audit.tokens import Tokens
 from surefoot.database.connection import connect
 from surefoot.database.embedded import EmbeddedPostgres
 from surefoot.database.migrate import migrate

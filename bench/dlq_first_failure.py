@@ -11,9 +11,8 @@ from typing import Protocol
 import httpx
 
 from surefoot.admin import PREFIX, api
-from surefoot.audit.access import Access
+from surefoot.audit.access import Access, Tokens
 from surefoot.audit.settings import AccessSettings
-from surefoot.audit.tokens import Tokens
 from surefoot.cli.topics import declared
 from surefoot.consumer import Consumer, Permanent, Transaction
 from surefoot.consumer_runtime.runtime import ConsumerRuntime

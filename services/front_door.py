@@ -1,11 +1,13 @@
-"""What the services' HTTP front doors share: errors as problem+json (RFC 9457) with a sentence, and a database.
+"""What the shop's HTTP front doors share: errors as problem+json (RFC 9457) with a sentence, and a database.
 
 There is no authentication: these are reference services for the shop's own back end. They listen on the loopback
-address unless told otherwise, and belong behind whatever guards your own services.
+address unless told otherwise, and belong behind whatever guards your own services. The payments API, which has a door
+of its own, answers with the same problems in words of its own.
 """
 
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
 from http import HTTPStatus
 from typing import Any
 from weakref import WeakSet
@@ -13,34 +15,54 @@ from weakref import WeakSet
 import structlog
 from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
-from fastapi.responses import JSONResponse
 from sqlalchemy import Connection, ExceptionContext, event
 from sqlalchemy.exc import DBAPIError
 from sqlalchemy.ext.asyncio import AsyncEngine, create_async_engine
 from starlette.exceptions import HTTPException
 
-from services.body_limit import MOST_BYTES, TOO_LARGE
 from services.settings import Service, ServiceSettings
 from surefoot.consumer.failures import causes, sqlstate_of
 from surefoot.database.connection import is_outage, sqlalchemy_url
 from surefoot.errors import InvalidEvent, words_of
-from surefoot.http.body_limit import BodyLimit
+from surefoot.http.middleware import BodyLimit, too_large
+from surefoot.http.problems import (
+    LONGEST_NAME,
+    MOST_TOLD,
+    Make,
+    Problem,
+    answer_with_problems,
+    http_error,
+    message_of,
+)
 
-log = structlog.get_logger("surefoot.front_door")
-PROBLEM = "application/problem+json"
+MOST_BYTES = 256 * 1024
+"""The largest wish that fits, 200 lines whose articles have long names in escaped Unicode, has less than 180 KiB."""
+TOO_LARGE = too_large(MOST_BYTES)
 DATA_EXCEPTION = "22"
 """The class of SQLSTATEs for values that Postgres cannot take."""
+CONTENDED = ("40001", "40P01", "55P03", "57014")
+"""A conflict, a deadlock, a lock not had in time, a statement that took too long: it may well go the next time."""
 
 
-class Problem(Exception):
-    """Answered as problem+json."""
+@dataclass(frozen=True, slots=True)
+class Sentences:
+    """What an app of the shop says where it cannot do what is asked."""
 
-    def __init__(self, status: HTTPStatus, reason: str, sentence: str, *, retry_after_s: int | None = None) -> None:
-        super().__init__(sentence)
-        self.status = status
-        self.reason = reason
-        self.sentence = sentence
-        self.headers = {} if retry_after_s is None else {"Retry-After": str(retry_after_s)}
+    cannot_be_stored: str
+    database_away: str
+    failed: str
+    contended: str | None = None
+    """None: it counts as failed."""
+    http: Mapping[int, str] = field(default_factory=dict)
+    """What the framework refuses, by status."""
+
+
+SENTENCES = Sentences(
+    cannot_be_stored="The request has a text or number that cannot be stored (a NUL character, perhaps): remove it.",
+    database_away="The database does not answer. Nothing was changed by this request; try again in a while.",
+    failed="Something went wrong here, and nothing was changed by this request. Try again; the service's log has the "
+    "details.",
+)
 
 
 def front_door(service: Service, title: str, settings: ServiceSettings) -> tuple[FastAPI, AsyncEngine]:
@@ -55,16 +77,14 @@ def front_door(service: Service, title: str, settings: ServiceSettings) -> tuple
         await engine.dispose()
 
     app = FastAPI(title=title, lifespan=lifespan, redoc_url=None)
-    refusal = _answer(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, "too_large", TOO_LARGE)
-    app.add_middleware(BodyLimit, refusal=refusal, most_bytes=MOST_BYTES)
-    app.add_exception_handler(Problem, _tell_problem)
-    app.add_exception_handler(RequestValidationError, _tell_what_does_not_fit)
-    app.add_exception_handler(InvalidEvent, _tell_invalid)
-    app.add_exception_handler(HTTPException, _tell_http_error)
-    for error in (DBAPIError, OSError):  # a connection that is refused is no DBAPIError
-        app.add_exception_handler(error, _tell_database_error)
-    app.add_exception_handler(Exception, _tell_failure)
+    limit_bodies(app)
+    answer_with_problems(app, shop_problems(SENTENCES, structlog.get_logger("surefoot.front_door")))
     return app, engine
+
+
+def limit_bodies(app: FastAPI) -> None:
+    refusal = Problem(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, "too_large", TOO_LARGE).response()
+    app.add_middleware(BodyLimit, refusal=refusal, most_bytes=MOST_BYTES)
 
 
 def _tell_unanswered_commits(engine: AsyncEngine) -> None:
@@ -86,58 +106,48 @@ def _tell_unanswered_commits(engine: AsyncEngine) -> None:
             )
 
 
-async def _tell_problem(_: Request, error: Exception) -> JSONResponse:
-    assert isinstance(error, Problem)
-    return _answer(error.status, error.reason, error.sentence, headers=error.headers)
+def shop_problems(sentences: Sentences, log: Any) -> dict[type[Exception], Make]:
+    """What the errors of an app are answered with. Details are in the log, where the server writes them, and nowhere
+    else."""
+
+    def failed(_: Request, error: Exception) -> Problem:
+        return Problem(HTTPStatus.INTERNAL_SERVER_ERROR, "failed", sentences.failed)
+
+    def database(request: Request, error: Exception) -> Problem:
+        sqlstate = sqlstate_of(error)
+        if sqlstate.startswith(DATA_EXCEPTION):
+            return Problem(HTTPStatus.UNPROCESSABLE_ENTITY, "does_not_fit", sentences.cannot_be_stored)
+        *_, deepest = causes(error)
+        if is_outage(deepest):
+            unavailable = HTTPStatus.SERVICE_UNAVAILABLE
+            return Problem(unavailable, "database_away", sentences.database_away, retry_after_s=2)
+        if sentences.contended is not None and sqlstate in CONTENDED:
+            return Problem(HTTPStatus.SERVICE_UNAVAILABLE, "contended", sentences.contended, retry_after_s=1)
+        log.error("a request failed", path=request.url.path, error=words_of(error))
+        return failed(request, error)
+
+    return {
+        RequestValidationError: _does_not_fit,
+        InvalidEvent: _invalid,
+        HTTPException: http_error(sentences.http, otherwise="{detail}."),
+        DBAPIError: database,
+        OSError: database,  # a connection that is refused is no DBAPIError
+        Exception: failed,
+    }
 
 
-async def _tell_what_does_not_fit(_: Request, error: Exception) -> JSONResponse:
-    assert isinstance(error, RequestValidationError)
-    found = [{"where": _where(one["loc"]), "what": str(one["msg"])} for one in error.errors()]
+def _does_not_fit(_: Request, error: RequestValidationError) -> Problem:
+    """The first few, and nothing of what was sent is quoted."""
+    found = [{"where": _where(one["loc"]), "what": message_of(one)} for one in error.errors()[:MOST_TOLD]]
     first = f"{found[0]['where']}: {found[0]['what']}" if found else "it cannot be read"
-    return _answer(
-        HTTPStatus.UNPROCESSABLE_ENTITY, "does_not_fit", f"The request does not fit: {first}.", problems=found
-    )
+    sentence = f"The request does not fit: {first}."
+    return Problem(HTTPStatus.UNPROCESSABLE_ENTITY, "does_not_fit", sentence, problems=found)
 
 
-async def _tell_invalid(_: Request, error: Exception) -> JSONResponse:
+def _invalid(_: Request, error: InvalidEvent) -> Problem:
     """Money as a float, a control character: what could not be published cannot be asked for."""
-    return _answer(HTTPStatus.UNPROCESSABLE_ENTITY, "does_not_fit", str(error))
-
-
-async def _tell_database_error(request: Request, error: Exception) -> JSONResponse:
-    if sqlstate_of(error).startswith(DATA_EXCEPTION):
-        sentence = "The request has a text or number that cannot be stored (a NUL character, perhaps): remove it."
-        return _answer(HTTPStatus.UNPROCESSABLE_ENTITY, "does_not_fit", sentence)
-    *_, deepest = causes(error)
-    if is_outage(deepest):
-        sentence = "The database does not answer. Nothing was changed by this request; try again in a while."
-        return _answer(HTTPStatus.SERVICE_UNAVAILABLE, "database_away", sentence, headers={"Retry-After": "2"})
-    log.error("a request failed", path=request.url.path, error=words_of(error))
-    return await _tell_failure(request, error)
-
-
-async def _tell_http_error(_: Request, error: Exception) -> JSONResponse:
-    assert isinstance(error, HTTPException)
-    return _answer(HTTPStatus(error.status_code), "http", f"{error.detail}.")
-
-
-async def _tell_failure(_: Request, error: Exception) -> JSONResponse:
-    """The details are in the log, where the server writes them: they are nobody else's business."""
-    return _answer(
-        HTTPStatus.INTERNAL_SERVER_ERROR,
-        "failed",
-        "Something went wrong here, and nothing was changed by this request. Try again; the service's log has the "
-        "details.",
-    )
-
-
-def _answer(
-    status: HTTPStatus, reason: str, sentence: str, *, headers: dict[str, str] | None = None, **more: Any
-) -> JSONResponse:
-    body = {"type": "about:blank", "title": status.phrase, "status": status.value, "detail": sentence, "reason": reason}
-    return JSONResponse({**body, **more}, status.value, headers, PROBLEM)
+    return Problem(HTTPStatus.UNPROCESSABLE_ENTITY, "does_not_fit", str(error))
 
 
 def _where(location: Sequence[object]) -> str:
-    return ".".join(str(part) for part in location if part != "body") or "body"
+    return ".".join(str(part) for part in location if part != "body")[:LONGEST_NAME] or "body"

@@ -10,9 +10,10 @@ from sqlalchemy.ext.asyncio import AsyncSession
 from schemas.parts import Address, Line
 from services.checkout import sessions
 from services.checkout.sessions import NotPlaced, Placed, WishRefused
-from services.front_door import Problem, front_door
+from services.front_door import front_door
 from services.settings import ServiceSettings
 from surefoot.events import Money
+from surefoot.http.problems import Problem
 
 
 class Wish(BaseModel):

@@ -6,9 +6,10 @@ from typing import Any
 from fastapi import FastAPI, Response
 from pydantic import BaseModel, ConfigDict, Field
 
-from services.front_door import Problem, front_door
+from services.front_door import front_door
 from services.order import orders
 from services.settings import ServiceSettings
+from surefoot.http.problems import Problem
 
 
 class Wish(BaseModel):

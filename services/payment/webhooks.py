@@ -20,7 +20,7 @@ from sqlalchemy.exc import SQLAlchemyError
 from sqlalchemy.ext.asyncio import AsyncEngine, AsyncSession
 from starlette.requests import ClientDisconnect
 
-from services.payment.api.problems import answer, described
+from services.payment.api.operation import described
 from services.payment.charge_step import After
 from services.payment.metrics import WEBHOOKS
 from services.payment.payment_events import Body, Foreign, PaymentEvent, Unreadable, event_of
@@ -28,6 +28,7 @@ from services.payment.payment_events_book import Outcome, take
 from services.payment.webhook_settings import WebhookSettings
 from surefoot.errors import SurefootError, words_of
 from surefoot.failpoints import failpoint
+from surefoot.http.problems import Problem
 from surefoot.webhooks import Rejected, verify
 
 log = structlog.get_logger("surefoot.payment_webhooks")
@@ -133,7 +134,7 @@ def _received(receipt: Receipt) -> JSONResponse:
 
 def _refused(status: HTTPStatus, reason: str, sentence: str, *, headers: Mapping[str, str] | None = None) -> Response:
     WEBHOOKS.labels(reason).inc()
-    return answer(status, reason, sentence, headers=headers)
+    return Problem(status, reason, sentence).with_headers(headers).response()
 
 
 def _described_body() -> dict[str, Any]:

@@ -1,21 +1,29 @@
-"""The provider's HTTP API. What it does is in the ledger before it answers; then it may be told not to."""
+"""The provider's HTTP API, and the process that serves it. What it does is in the ledger before it answers; then it may
+be told not to."""
 
 import asyncio
+import socket
+import sys
 from collections.abc import Awaitable, Callable
 from typing import Annotated, Any
 
+import typer
 from fastapi import FastAPI, Header, Request, Response
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse
 from pydantic import BaseModel
 
-from services.body_limit import MOST_BYTES, TOO_LARGE
-from services.provider.behaviour import DeclineReason, Operation, Rule, applying
+from services.front_door import MOST_BYTES, TOO_LARGE
+from services.provider.behaviour import DeclineReason, Operation, Rule, Shares, applying
 from services.provider.ledger import Ledger
 from services.provider.messages import BehaviourAsked, Charge, ChargeAsked, Code, Problem, RefundAsked, VoidAsked
-from surefoot.database.connection import DRIVER_ERRORS, is_outage
+from services.tables import create_tables
+from surefoot.cli.running import serve
+from surefoot.database.connection import DRIVER_ERRORS, create_pool, is_outage
 from surefoot.errors import SurefootError
-from surefoot.http.body_limit import BodyLimit
+from surefoot.http.listening import url_of
+from surefoot.http.middleware import BodyLimit
+from surefoot.http.server import HttpService
 
 STATUS: dict[Code, int] = {
     "declined": 402,
@@ -26,6 +34,8 @@ STATUS: dict[Code, int] = {
     "unknown_charge": 404,
     "invalid": 422,
 }
+CONNECTIONS = 16
+GOODBYE_S = 2
 Work = Callable[[], Awaitable[Response]]
 
 
@@ -183,3 +193,28 @@ def _sentence(error: Exception) -> str:
 async def _gone(request: Request) -> None:
     while (await request.receive())["type"] != "http.disconnect":
         pass
+
+
+class ProviderService(HttpService):
+    def __init__(self, desk: Desk, listener: socket.socket) -> None:
+        def announce() -> None:
+            typer.echo(f"The provider is at {url_of(listener)} (Ctrl-C stops it)")
+            sys.stdout.flush()
+
+        super().__init__(create_app(desk), listener, goodbye_s=GOODBYE_S, when_started=announce)
+        self._desk = desk
+
+    def stop(self) -> None:
+        self._desk.stopping.set()
+        super().stop()
+
+
+async def serve_provider(url: str, shares: Shares, listener: socket.socket) -> None:
+    await create_tables(url, "provider")
+    pool = await create_pool(url, name="surefoot provider", size=CONNECTIONS)
+    try:
+        ledger = Ledger(pool)
+        desk = Desk(ledger, await ledger.rules(), shares.rules())
+        await serve(ProviderService(desk, listener))
+    finally:
+        await pool.close()

@@ -52,7 +52,7 @@ def provider(
 
     Exit codes: 0 stopped, 2 it could not be started.
     """
-    from services.provider.server import serve_provider
+    from services.provider.app import serve_provider
 
     shares = Shares(decline, timeout_after_charge, late, error, late_ms)
     shares.rules()  # refused before anything is opened

@@ -1,36 +1,71 @@
-"""The admin service as an HTTP app. Deny by default: what declares no role is not served, and needs a token anyway."""
+"""The admin service as an HTTP app. Deny by default: what declares no role is not served, and needs a token anyway.
+
+Open to everybody is only whether the service is well.
+"""
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from typing import Any
+from typing import Any, Literal
 
 from fastapi import APIRouter, FastAPI
+from pydantic import Field
 from starlette.requests import Request
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from surefoot.admin import approval_routes, audit_routes, export_routes, health_routes, job_routes, letter_routes
-from surefoot.admin.door import Door
-from surefoot.admin.limits import FewAMinute
-from surefoot.admin.operation import OPEN, Operation
-from surefoot.admin.problems import answer_with_problems
-from surefoot.admin.refusing import Refusals
+from surefoot.admin import audit_routes, job_routes, letter_routes
+from surefoot.admin.auth import SECURITY, Authentication, FewAMinute, Refusals
+from surefoot.admin.operation import PREFIX, Operation, Reading, allowed, open_to_all
+from surefoot.admin.problems import READ_PROBLEMS, answer_refusals
 from surefoot.audit.access import Access
 from surefoot.database.connection import create_pool
 from surefoot.database.schema import checked_schema
+from surefoot.dlq.letters.views import View
 from surefoot.dlq.settings import DlqSettings
 from surefoot.errors import ConfigurationError
 from surefoot.events import Catalogue
-from surefoot.http.body_limit import BodyLimit, too_large
+from surefoot.http.middleware import BodyLimit, require_bearer, too_large
+from surefoot.http.problems import Problem, described
 
 MOST_BYTES = 1024 * 1024
 CONNECTIONS = 10
+health = APIRouter(prefix=PREFIX, route_class=Operation, tags=["health"])
+
+
+class Health(View):
+    status: Literal["ok"] = Field(description="ok")
+
+
+@health.get(
+    "/healthz",
+    summary="Whether it can answer",
+    responses=described({503: "The database does not answer."}),
+    openapi_extra=open_to_all(),
+)
+async def healthz(request: Request, connection: Reading) -> Health:
+    """200 if the database answers and has the dead letters' tables; else 503."""
+    await connection.fetchrow(f"SELECT 1 FROM {request.app.state.schema}.dlq_groups LIMIT 1")
+    return Health(status="ok")
+
+
+@health.get(
+    "/openapi.json",
+    summary="This description",
+    responses=READ_PROBLEMS,
+    include_in_schema=False,
+    openapi_extra=allowed("VIEWER"),
+)
+async def description(request: Request) -> dict[str, Any]:
+    """Everything the service can be asked for, and who may."""
+    found: dict[str, Any] = request.app.openapi()
+    return found
+
+
 ROUTERS: tuple[APIRouter, ...] = (
     letter_routes.router,
     job_routes.router,
-    approval_routes.router,
-    export_routes.router,
+    job_routes.discards,
     audit_routes.router,
-    health_routes.router,
+    health,
 )
 
 
@@ -64,17 +99,17 @@ def api(url: str, schema: str, settings: DlqSettings, access: Access, catalogue:
         app.router.routes.extend(router.routes)
     _check(app)
     app.add_middleware(BodyLimit, refusal=_too_much(app), most_bytes=MOST_BYTES)
-    opened = frozenset(route.path for route in app.routes if isinstance(route, Operation) and route.role is None)
-    app.add_middleware(Door, url=url, schema=schema, access=access, state=app.state, opened=opened)
-    answer_with_problems(app, url)
-    _describe(app)
+    public = frozenset(route.path for route in app.routes if isinstance(route, Operation) and route.role is None)
+    authenticate = Authentication(url, schema, access, app.state)
+    require_bearer(app, authenticate, public.__contains__, SECURITY)
+    answer_refusals(app, url)
     return app
 
 
 def _too_much(app: FastAPI) -> ASGIApp:
     async def refuse(scope: Scope, receive: Receive, send: Send) -> None:
         refusals: Refusals = app.state.refusals
-        refused = await refusals.refuse(Request(scope), 413, too_large(MOST_BYTES), reason="too_large")
+        refused = await refusals.refuse(Request(scope), Problem(413, "too_large", too_large(MOST_BYTES)))
         await refused(scope, receive, send)
 
     return refuse
@@ -84,19 +119,3 @@ def _check(app: FastAPI) -> None:
     for route in app.routes:
         if not isinstance(route, Operation):
             raise ConfigurationError(f"{route} is no operation with a role that may use it: it is not served.")
-
-
-def _describe(app: FastAPI) -> None:
-    """In the document: whoever may look needs a bearer token, but for what is open."""
-    written = app.openapi
-
-    def described() -> dict[str, Any]:
-        document = written()
-        schemes = document.setdefault("components", {}).setdefault("securitySchemes", {})
-        schemes["bearer"] = {"type": "http", "scheme": "bearer"}
-        for path in document["paths"].values():
-            for operation in path.values():
-                operation["security"] = [] if operation["x-role"] == OPEN else [{"bearer": []}]
-        return document
-
-    app.openapi = described  # type: ignore[method-assign]

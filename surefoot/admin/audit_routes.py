@@ -6,15 +6,17 @@ from typing import Annotated
 from fastapi import APIRouter, Query, Request
 from pydantic import Field
 
-from surefoot.admin.models import AskedNumbers
-from surefoot.admin.operation import PREFIX, Operation, allowed
+from surefoot.admin.operation import PREFIX, AskedRows, Operation, Reading, allowed
 from surefoot.admin.problems import READ_PROBLEMS
-from surefoot.admin.reading import Reading
 from surefoot.audit.chain import AuditRow
 from surefoot.audit.record import head, pages
 from surefoot.dlq.letters.views import View
 
 router = APIRouter(prefix=PREFIX, route_class=Operation, responses=READ_PROBLEMS, tags=["audit"])
+
+
+class AskedNumbers(AskedRows):
+    after: int | None = Field(None, ge=0, lt=2**63, description="Behind this number: `next` of the page before.")
 
 
 class AuditLine(View):

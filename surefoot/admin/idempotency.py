@@ -14,16 +14,20 @@ from typing import Annotated
 
 from fastapi import Depends, Header, Request
 from fastapi.responses import Response
+from prometheus_client import Counter
 from pydantic import BaseModel
 
-from surefoot.admin.metrics import REPLAYED_ANSWERS
-from surefoot.admin.operation import JSON
 from surefoot.audit.people import Person
 from surefoot.database import locks
 from surefoot.database.connection import Connection, Pool
+from surefoot.dlq.settings import DlqSettings
 from surefoot.errors import SurefootError
 from surefoot.failpoints import failpoint
+from surefoot.http.problems import JSON
 
+REPLAYED_ANSWERS = Counter(
+    "surefoot_dlq_api_answers_replayed_total", "Requests under a known Idempotency-Key, answered as before."
+)
 WAIT_S = 2.0
 LOOK_EVERY_S = 0.02
 STATEMENT_TIMEOUT_S = 30
@@ -50,6 +54,7 @@ class Writing:
 
     pool: Pool
     schema: str
+    settings: DlqSettings
     person: Person
     key: str | None
     fingerprint: bytes
@@ -135,7 +140,7 @@ async def _writing(
         raise BadKey
     state = request.app.state
     person: Person = request.state.person
-    return Writing(state.pool, state.schema, person, idempotency_key, await _fingerprint(request))
+    return Writing(state.pool, state.schema, state.settings, person, idempotency_key, await _fingerprint(request))
 
 
 async def _fingerprint(request: Request) -> bytes:

@@ -1,23 +1,35 @@
-"""An operation of the admin service: it declares the least role that may use it, or it cannot be registered.
+"""What the operations of the admin service share: who may use them, what they are asked with, how they read.
 
-The role is checked before anything of the request's body is looked at. It is in the OpenAPI document as `x-role`, so
-that whoever reads the document knows who may do what, and a test can try all of it.
+An operation declares the least role that may use it, or it cannot be registered. The role is checked before anything
+of the request's body is looked at. It is in the OpenAPI document as `x-role`, so that a reader of the document knows
+who may do what, and a test can try all of it. Each read is one transaction that cannot write, and that ends when it
+takes too long.
 """
 
-from collections.abc import Callable, Coroutine
-from typing import Any, get_args
+from collections.abc import AsyncIterator, Callable, Coroutine
+from typing import Annotated, Any, get_args
+from uuid import UUID
 
-from fastapi import Request, Response
+from fastapi import Depends, Request, Response
 from fastapi.routing import APIRoute
+from pydantic import BaseModel, ConfigDict, Field, StringConstraints
 
 from surefoot.audit.people import Person, Role
 from surefoot.audit.record import Action
+from surefoot.database.connection import Connection, Pool
+from surefoot.dlq.jobs.approvals import Approvals
+from surefoot.dlq.jobs.jobs import Jobs
+from surefoot.dlq.jobs.request import MAX_REASON
+from surefoot.dlq.letters.looking import MOST, Looking
 from surefoot.errors import ConfigurationError, SurefootError
+from surefoot.http.problems import NOT_JSON, says_json
 
 PREFIX = "/admin/dlq"
 OPEN = "none"
 """The `x-role` of what is open to everybody."""
-JSON = "application/json"
+STATEMENT_TIMEOUT_S = 10
+READ_ONLY = f"""SET TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY;
+    SET LOCAL statement_timeout = '{STATEMENT_TIMEOUT_S}s'"""
 
 
 class WrongRole(SurefootError):
@@ -27,7 +39,7 @@ class WrongRole(SurefootError):
 
 class NotJson(SurefootError):
     def __init__(self) -> None:
-        super().__init__(f"The body must be JSON, and say so: Content-Type: {JSON}.")
+        super().__init__(NOT_JSON)
 
 
 class SaidTwice(SurefootError):
@@ -65,7 +77,7 @@ class Operation(APIRoute):
                 person: Person = request.state.person
                 if not person.may(self.role):
                     raise WrongRole(person, self.role)
-            if request.method == "POST" and not _is_json(request):
+            if request.method == "POST" and not says_json(request):
                 raise NotJson
             _check_said_once(request)
             return await handle(request)
@@ -82,5 +94,60 @@ def _check_said_once(request: Request) -> None:
         seen.add(name)
 
 
-def _is_json(request: Request) -> bool:
-    return request.headers.get("content-type", "").partition(";")[0].strip().lower() == JSON
+Why = Annotated[
+    str,
+    StringConstraints(strip_whitespace=True, min_length=1, max_length=MAX_REASON),
+    Field(description="Why, in a sentence that others will understand later."),
+]
+Limit = Annotated[int, Field(ge=1, le=MOST, description="Most rows on the page.")]
+
+
+class Body(BaseModel):
+    model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
+
+
+class Reason(Body):
+    reason: Why
+
+
+class AskedPage(BaseModel):
+    model_config = ConfigDict(extra="forbid")
+
+    after: UUID | None = Field(None, description="Behind this one: `next` of the page before.")
+    limit: Limit = 50
+
+
+class AskedRows(BaseModel):
+    """A page of what is numbered."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    after: int | None = Field(None, ge=0, lt=2**31, description="Behind this number: `next` of the page before.")
+    limit: Limit = 100
+
+
+async def _reading(request: Request) -> AsyncIterator[Connection]:
+    pool: Pool = request.app.state.pool
+    async with pool.acquire() as connection, connection.transaction():
+        await connection.execute(READ_ONLY)
+        yield connection
+
+
+Reading = Annotated[Connection, Depends(_reading, scope="function")]
+
+
+async def _looking(request: Request, connection: Reading) -> Looking:
+    return Looking(connection, request.app.state.schema)
+
+
+async def _jobs(request: Request, connection: Reading) -> Jobs:
+    return Jobs(connection, request.app.state.schema, request.app.state.settings)
+
+
+async def _approvals(request: Request, connection: Reading) -> Approvals:
+    return Approvals(connection, request.app.state.schema, request.app.state.settings)
+
+
+Look = Annotated[Looking, Depends(_looking, scope="function")]
+LookAtJobs = Annotated[Jobs, Depends(_jobs, scope="function")]
+LookAtApprovals = Annotated[Approvals, Depends(_approvals, scope="function")]

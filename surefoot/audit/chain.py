@@ -8,11 +8,9 @@ written down elsewhere tells then. That is what the exported head is for.
 
 import hashlib
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from typing import Literal
-
-from surefoot.events.text import printable
 
 FIRST_PREVIOUS = bytes(32)
 """What the first row follows."""
@@ -22,7 +20,6 @@ MOST_SUSPECTS = 64
 MOST_RENUMBERED = 16
 """Rows that may have been taken out, with the later ones renumbered, for us to see that it was this."""
 _DOMAIN = b"surefoot audit v1\n"
-_TEXT_LIMIT = 10_000
 
 Kind = Literal["changed", "removed", "inserted", "swapped", "other_head"]
 
@@ -53,11 +50,6 @@ def seal_of(row: AuditRow) -> bytes:
     return hashlib.sha256(_DOMAIN + encoded.encode("utf-8", errors="surrogatepass")).digest()
 
 
-def details_text(details: Mapping[str, object]) -> str:
-    """The details as JSON that Postgres takes whatever is in them: a refused attempt must be recorded too."""
-    return json.dumps(_plain(details), sort_keys=True, separators=(",", ":"), ensure_ascii=False)
-
-
 def _sealed_part(row: AuditRow) -> dict[str, object]:
     return {
         "number": row.number,
@@ -70,22 +62,6 @@ def _sealed_part(row: AuditRow) -> dict[str, object]:
         "details": row.details,
         "previous": row.previous.hex(),
     }
-
-
-def _plain(value: object) -> object:
-    match value:
-        case None | bool() | int():
-            return value
-        case float():
-            return value if abs(value) < float("inf") else str(value)
-        case Mapping():
-            return {printable(str(name), _TEXT_LIMIT): _plain(each) for name, each in value.items()}
-        case list() | tuple():
-            return [_plain(each) for each in value]
-        case set() | frozenset():
-            return sorted((_plain(each) for each in value), key=str)
-        case _:
-            return printable(str(value), _TEXT_LIMIT)
 
 
 @dataclass(frozen=True, slots=True)

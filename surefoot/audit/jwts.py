@@ -17,11 +17,11 @@ from jwt.exceptions import (
     PyJWTError,
 )
 
-from surefoot.audit.key_sets import KeySource
-from surefoot.audit.keys import Key
+from surefoot.audit.access import checked_name
+from surefoot.audit.keys import Key, KeysAway, KeySource, key_source
 from surefoot.audit.people import ROLES, Person, Role
-from surefoot.audit.refusals import Refusal
-from surefoot.audit.tokens import checked_name
+from surefoot.audit.settings import AccessSettings
+from surefoot.http.middleware import Refusal
 
 LONGEST = 16 * 1024
 # A token is anybody's bytes: what PyJWT does not expect of it (an infinite `exp`, a claim nested a thousand deep) is
@@ -48,7 +48,10 @@ class Jwts:
         except NOT_A_TOKEN:
             return Refusal("not_a_token", "This is no token that is known here: look whether it was copied whole.")
         kid = header.get("kid")
-        key = await self._keys.find(kid if isinstance(kid, str) else None)
+        try:
+            key = await self._keys.find(kid if isinstance(kid, str) else None)
+        except KeysAway as error:
+            return Refusal("keys_away", str(error))
         if key is None:
             return Refusal("bad_signature", "This token is signed with a key that is not known here.")
         return self._checked(token, header, key)
@@ -81,6 +84,22 @@ class Jwts:
                 f"This token gives no role known here: its {self._role_claim} must be one of {', '.join(ROLES)}.",
             )
         return Person(name, role)
+
+
+def jwts_of(settings: AccessSettings) -> Jwts:
+    """As the settings say, which must accept them."""
+    keys = key_source(settings)
+    assert keys is not None
+    assert settings.jwt_audience is not None
+    assert settings.jwt_issuer is not None
+    return Jwts(
+        keys,
+        audience=settings.jwt_audience,
+        issuer=settings.jwt_issuer,
+        role_claim=settings.jwt_role_claim,
+        name_claim=settings.jwt_name_claim,
+        leeway=settings.jwt_leeway,
+    )
 
 
 def highest_role(claim: object) -> Role | None:

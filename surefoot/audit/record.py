@@ -6,11 +6,12 @@ waiting, and two that take both in different orders deadlock. The database seals
 `surefoot.audit.chain` is how whoever verifies seals again.
 """
 
+import json
 from collections.abc import AsyncGenerator, Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
-from surefoot.audit.chain import AuditRow, Chain, Finding, details_text
+from surefoot.audit.chain import AuditRow, Chain, Finding
 from surefoot.database.connection import Connection, Row
 from surefoot.database.schema import checked_schema
 from surefoot.errors import SurefootError
@@ -20,6 +21,7 @@ PAGE = 2000
 NAME_LIMIT = 500
 """People and what it is about are indexed, and an index takes so much: a longer one is cut, and recorded."""
 REASON_LIMIT = 4000
+DETAIL_LIMIT = 10_000
 
 Action = Literal[
     "replay",
@@ -83,6 +85,27 @@ async def record(connection: Connection, schema: str, act: Act) -> int:
         details_text(act.details),
     )
     return number
+
+
+def details_text(details: Mapping[str, object]) -> str:
+    """The details as JSON that Postgres takes whatever is in them: a refused attempt must be recorded too."""
+    return json.dumps(_plain(details), sort_keys=True, separators=(",", ":"), ensure_ascii=False)
+
+
+def _plain(value: object) -> object:
+    match value:
+        case None | bool() | int():
+            return value
+        case float():
+            return value if abs(value) < float("inf") else str(value)
+        case Mapping():
+            return {printable(str(name), DETAIL_LIMIT): _plain(each) for name, each in value.items()}
+        case list() | tuple():
+            return [_plain(each) for each in value]
+        case set() | frozenset():
+            return sorted((_plain(each) for each in value), key=str)
+        case _:
+            return printable(str(value), DETAIL_LIMIT)
 
 
 async def head(connection: Connection, schema: str) -> tuple[int, str] | None:

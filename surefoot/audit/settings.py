@@ -9,10 +9,10 @@ from pydantic import Field, SecretStr, model_validator
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
 from surefoot.errors import ConfigurationError
+from surefoot.http.listening import LOOPBACK
 
 SHORTEST_SECRET = 32
 """Bytes: a shared secret shorter than the digest can be found by trying (RFC 7518, 3.2)."""
-LOOPBACK = frozenset({"localhost", "127.0.0.1", "::1"})
 
 
 class AccessSettings(BaseSettings):

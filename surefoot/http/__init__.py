@@ -1,4 +1,5 @@
-"""What everything of ours that speaks HTTP shares: a server that can be stopped, a bound on bodies, errors as problems.
+"""What everything of ours that speaks HTTP shares: a server that can be stopped, who asks, a bound on bodies, errors as
+problems.
 
-FastAPI takes its time to load: nothing here is imported by commands that do not serve.
+FastAPI takes its time to load: `server` and `problems` are not imported by commands that do not serve.
 """

@@ -8,6 +8,9 @@ import socket
 
 from surefoot.errors import ConfigurationError
 
+LOOPBACK = frozenset({"localhost", "127.0.0.1", "::1"})
+"""Names of this machine that no other machine is reached by."""
+
 
 def refuse_others(host: str, because: str) -> None:
     """Refuse an address that other machines reach. `because` ends the sentence: what would happen, and what to do."""

@@ -1,7 +1,7 @@
 """An HTTP app as a service that can be stopped."""
 
 import socket
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 import uvicorn
@@ -11,6 +11,15 @@ GOODBYE_S = 5
 
 
 class Server(uvicorn.Server):
+    def __init__(self, config: uvicorn.Config, when_started: Callable[[], None]) -> None:
+        super().__init__(config)
+        self._when_started = when_started
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        await super().startup(sockets)
+        if self.started:
+            self._when_started()
+
     @contextmanager
     def capture_signals(self) -> Iterator[None]:
         """Signals are ours to take: uvicorn would raise them once more after it has ended."""
@@ -18,20 +27,27 @@ class Server(uvicorn.Server):
 
 
 class HttpService:
-    """Serves the app at a socket that listens already, until it is stopped."""
+    """Serves the app at a socket that is bound already, until it is stopped. Then requests under way have `goodbye_s`
+    seconds. `when_started` is called when it answers."""
 
-    def __init__(self, app: ASGIApp, listener: socket.socket) -> None:
+    def __init__(
+        self,
+        app: ASGIApp,
+        listener: socket.socket,
+        *,
+        goodbye_s: int = GOODBYE_S,
+        when_started: Callable[[], None] = lambda: None,
+    ) -> None:
         self._listener = listener
-        self._server = Server(
-            uvicorn.Config(
-                app,
-                lifespan="on",
-                access_log=False,
-                log_config=None,
-                server_header=False,
-                timeout_graceful_shutdown=GOODBYE_S,
-            )
+        config = uvicorn.Config(
+            app,
+            lifespan="on",
+            access_log=False,
+            log_config=None,
+            server_header=False,
+            timeout_graceful_shutdown=goodbye_s,
         )
+        self._server = Server(config, when_started)
 
     @property
     def has_started(self) -> bool:

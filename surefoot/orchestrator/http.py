@@ -9,21 +9,47 @@ from contextlib import asynccontextmanager
 from typing import Annotated
 from uuid import UUID
 
+import structlog
 from fastapi import APIRouter, Depends, FastAPI, Path, Query, Request
+from fastapi.exceptions import RequestValidationError
 from pydantic import BaseModel, ConfigDict, Field
+from starlette.exceptions import HTTPException
 
-from surefoot.database.connection import Pool, create_pool
+from surefoot.database.connection import DRIVER_ERRORS, Pool, create_pool, explain, is_outage
 from surefoot.database.schema import DEFAULT_SCHEMA, checked_schema
+from surefoot.errors import SurefootError
+from surefoot.http.problems import (
+    Make,
+    Problem,
+    answer_with_problems,
+    described,
+    http_error,
+    invalid_parameters,
+    told,
+    without_reason,
+)
 from surefoot.orchestrator.looking import Looking, Wanted
-from surefoot.orchestrator.problems import PROBLEMS, NoSuchSaga, answer_with_problems
 from surefoot.orchestrator.views import HistoryLine, SagaLine, SagaView, StepCount, View
 from surefoot.saga.instance import Status
 
+log = structlog.get_logger("surefoot.orchestrator")
 MOST = 200
 CONNECTIONS = 8
 STATEMENT_TIMEOUT_S = 10
 READ_ONLY = f"""SET TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY;
     SET LOCAL statement_timeout = '{STATEMENT_TIMEOUT_S}s'"""
+PROBLEMS = described(
+    {
+        404: "There is no such saga.",
+        422: "A parameter cannot be used.",
+        503: "The database does not answer.",
+    }
+)
+
+
+class NoSuchSaga(SurefootError):
+    def __init__(self, saga_id: UUID) -> None:
+        super().__init__(f"There is no saga {saga_id}: look at the id. Those that ended long ago are removed.")
 
 
 class Asked(BaseModel):
@@ -142,5 +168,31 @@ def api(url: str, schema: str = DEFAULT_SCHEMA) -> FastAPI:
     )
     app.state.schema = checked_schema(schema)
     app.include_router(router)
-    answer_with_problems(app, url)
+    answer_with_problems(app, _problems(url), without_reason)
     return app
+
+
+def _problems(url: str) -> dict[type[Exception], Make]:
+    def database(_: Request, error: Exception) -> Problem:
+        ours = error if isinstance(error, SurefootError) else explain(error, url)
+        log.warning("the read API has no answer from its database", error=str(ours))
+        return Problem(503, "database", str(ours), retry_after_s=1 if is_outage(error) else None)
+
+    def broken(_: Request, error: Exception) -> Problem:
+        sentence = f"The read API itself is broken here ({type(error).__name__}): its log says where."
+        return Problem(500, "broken", sentence)
+
+    refused = {
+        404: "There is nothing at {path}: what there is, is listed at /docs.",
+        405: "{method} is not possible here: this API only reads, with GET.",
+    }
+    return {
+        NoSuchSaga: told(404),
+        RequestValidationError: invalid_parameters(
+            unknown="{name} is not a parameter of this: see /docs for those there are."
+        ),
+        HTTPException: http_error(refused),
+        SurefootError: database,
+        **dict.fromkeys(DRIVER_ERRORS, database),
+        Exception: broken,
+    }

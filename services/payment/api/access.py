@@ -3,7 +3,8 @@
     access = access_of(ApiSettings(), host="127.0.0.1", open_=False)
     access.tenant_of("Bearer sk_…")
 
-A key is looked for among all of them, in the same time whether it is the first, the last, or none.
+A key is looked for among all of them, in the same time whether it is the first, the last, or none. Whose request it is
+stands in `request.state.tenant` before anything else of it is looked at.
 """
 
 import hashlib
@@ -11,12 +12,18 @@ import hmac
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
+from http import HTTPStatus
 
 import orjson
+from starlette.requests import Request
+from starlette.types import ASGIApp, Scope
 
 from services.payment.api.settings import ApiSettings
 from surefoot.errors import ConfigurationError
 from surefoot.http.listening import refuse_others
+from surefoot.http.middleware import Authenticate, Refusal, bearer_token, said_authorization
+from surefoot.http.problems import Problem
+from surefoot.idempotency import resumed_tenant
 
 VARIABLE = "SUREFOOT_PAYMENT_API_KEYS"
 EXAMPLE = '{"sha256:<64 hex digits>": "acme"}'
@@ -30,11 +37,6 @@ _KEY = re.compile(r"[\x21-\x7e]+")
 
 
 @dataclass(frozen=True, slots=True)
-class Refusal:
-    sentence: str
-
-
-@dataclass(frozen=True, slots=True)
 class Access:
     tenants: Mapping[bytes, str]
     """By the SHA-256 of their keys."""
@@ -44,17 +46,40 @@ class Access:
         """By the value of the Authorization header."""
         if self.is_open:
             return LOCAL_TENANT
-        if authorization is None or not authorization.strip():
-            return Refusal("Say who you are: Authorization: Bearer <API key>.")
-        scheme, _, key = authorization.strip().partition(" ")
-        key = key.strip()
-        if scheme.lower() != "bearer" or not key or len(key) > LONGEST_KEY or not key.isascii():
-            return Refusal("This says nobody's name in a way known here: Authorization: Bearer <API key>.")
+        key = bearer_token(authorization, called="API key", longest=LONGEST_KEY)
+        if isinstance(key, Refusal):
+            return key
         given, found = hash_of(key), None
         for known, tenant in self.tenants.items():
             if hmac.compare_digest(known, given):
                 found = tenant
-        return found or Refusal("Nobody was given this API key: look whether it was copied whole.")
+        return found or Refusal("unknown_token", "Nobody was given this API key: look whether it was copied whole.")
+
+
+def authenticator(access: Access) -> Authenticate:
+    """A request that the completer makes again has no key with it: its tenant is the one it was claimed for. Only the
+    layer itself can say so, because a scope does not come over the network."""
+
+    async def authenticate(scope: Scope) -> ASGIApp | None:
+        who = resumed_tenant(scope) or _tenant_of(access, Request(scope))
+        if isinstance(who, Refusal):
+            headers = {"WWW-Authenticate": 'Bearer realm="payments"'}
+            return Problem(HTTPStatus.UNAUTHORIZED, "not_let_in", who.sentence).with_headers(headers).response()
+        scope.setdefault("state", {})["tenant"] = who
+        return None
+
+    return authenticate
+
+
+def _tenant_of(access: Access, request: Request) -> str | Refusal:
+    said = said_authorization(request, is_open=access.is_open, service="API")
+    return said if isinstance(said, Refusal) else access.tenant_of(said)
+
+
+def tenant_in(scope: Scope) -> str:
+    """Whose request it is, once it has come through the door."""
+    tenant: str = scope["state"]["tenant"]
+    return tenant
 
 
 def access_of(settings: ApiSettings, *, host: str, open_: bool) -> Access:

@@ -8,13 +8,13 @@ from sqlalchemy import text
 from sqlalchemy.ext.asyncio import AsyncEngine
 
 from services.ledger import Ledger, UnknownAccount
+from services.payment.api.access import tenant_in
 from services.payment.api.bookkeeping import account_of
-from services.payment.api.door import tenant_in
 from services.payment.api.models import ACCOUNT_NAME, Account, AccountAsked, LedgerLine, LedgerLines
 from services.payment.api.operation import ONE_PROBLEMS, OPEN_PROBLEMS, READ_PROBLEMS, JsonRoute
-from services.payment.api.problems import Problem
 from surefoot.events import Money
 from surefoot.events.money import CurrencyMismatch, InvalidMoney
+from surefoot.http.problems import Problem
 
 MOST_LINES = 500
 Name = Annotated[str, Path(pattern=ACCOUNT_NAME)]

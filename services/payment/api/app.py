@@ -1,40 +1,46 @@
-"""The payments API as an ASGI app: who asks is known at the door, writes take effect once, errors are problems.
+"""The payments API: who asks is known at the door, writes take effect once, errors are problems.
 
-From outside to inside: the door, the bound on bodies, the idempotency layer, the routes.
+From outside to inside the app is: the door, the bound on bodies, the idempotency layer, the routes. As one process it
+is HTTP, the completer of abandoned requests, and housekeeping: if one ends, all do.
 """
 
-from collections.abc import AsyncIterator
+import asyncio
+import socket
+from collections.abc import AsyncIterator, Coroutine
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
-from http import HTTPStatus
 from typing import Any
 
+import structlog
 from fastapi import APIRouter, FastAPI
 from fastapi.responses import JSONResponse
 from sqlalchemy import text
 from sqlalchemy.ext.asyncio import AsyncEngine, create_async_engine
 from starlette.requests import Request
 
-from services.body_limit import MOST_BYTES, TOO_LARGE
-from services.payment.api.access import Access
+from services.front_door import limit_bodies, shop_problems
+from services.payment.api.access import Access, authenticator, tenant_in
 from services.payment.api.accounts import account_routes
 from services.payment.api.bookkeeping import book
 from services.payment.api.charges import charge_routes
-from services.payment.api.door import Door, tenant_in
-from services.payment.api.problems import answer, answer_with_problems
+from services.payment.api.operation import SENTENCES
 from services.payment.api.refunds import refund_routes
 from services.payment.api.transfers import transfer_routes
 from services.payment.gateway import Gateway
 from services.payment.webhook_settings import WebhookSettings
 from services.payment.webhooks import webhook_router
 from surefoot.database.connection import sqlalchemy_url
-from surefoot.http.body_limit import BodyLimit
-from surefoot.idempotency import Idempotency, IdempotencySettings, Store, resumed_tenant
+from surefoot.http.middleware import require_bearer
+from surefoot.http.problems import answer_with_problems
+from surefoot.http.server import HttpService
+from surefoot.idempotency import Completer, Housekeeping, Idempotency, IdempotencySettings, Store
 from surefoot.telemetry.alerts import Alerts
 
-OPENED = ("/webhooks/", "/problems/", "/openapi.json", "/docs", "/healthz")
+PUBLIC = ("/webhooks/", "/problems/", "/openapi.json", "/docs", "/healthz")
 """Beginnings of paths that need no API key: they guard themselves, or tell nothing of anybody."""
 CONNECTIONS = 8
+SECURITY = {"Cache-Control": "no-store", "X-Content-Type-Options": "nosniff", "Referrer-Policy": "no-referrer"}
+"""With every answer that says nothing else of it: it is data, for the tenant that asked."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,13 +78,11 @@ def api(parts: Parts) -> FastAPI:
     )
     for router in _routers(parts, engine):
         app.router.routes.extend(router.routes)
-    answer_with_problems(app)
+    answer_with_problems(app, shop_problems(SENTENCES, structlog.get_logger("surefoot.payments_api")))
     # The last one is the outermost.
     app.add_middleware(Idempotency, store=parts.store, tenant=_tenant, settings=parts.idempotency, alerts=parts.alerts)
-    refusal = answer(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, "too_large", TOO_LARGE)
-    app.add_middleware(BodyLimit, refusal=refusal, most_bytes=MOST_BYTES)
-    app.add_middleware(Door, access=parts.access, opened=OPENED, resumed=resumed_tenant)
-    _describe(app)
+    limit_bodies(app)
+    require_bearer(app, authenticator(parts.access), _is_public, SECURITY, {"description": "An API key."})
     return app
 
 
@@ -93,6 +97,10 @@ def _routers(parts: Parts, engine: AsyncEngine) -> list[APIRouter]:
     if parts.webhooks is not None:
         routers.append(webhook_router(engine, parts.webhooks, after=book))
     return routers
+
+
+def _is_public(path: str) -> bool:
+    return path.startswith(PUBLIC)
 
 
 def _tenant(request: Request) -> str:
@@ -111,17 +119,36 @@ def _health(engine: AsyncEngine) -> APIRouter:
     return router
 
 
-def _describe(app: FastAPI) -> None:
-    """In the document: whoever asks needs a bearer token, but for what guards itself."""
-    written = app.openapi
+class PaymentsService:
+    """Serves at a socket that listens already, until it is stopped: then requests under way are finished first."""
 
-    def described() -> dict[str, Any]:
-        document = written()
-        schemes = document.setdefault("components", {}).setdefault("securitySchemes", {})
-        schemes["bearer"] = {"type": "http", "scheme": "bearer", "description": "An API key."}
-        for path, operations in document["paths"].items():
-            for operation in operations.values():
-                operation["security"] = [] if path.startswith(OPENED) else [{"bearer": []}]
-        return document
+    def __init__(self, parts: Parts, listener: socket.socket) -> None:
+        self._store = parts.store
+        self._stopping = asyncio.Event()
+        app = api(parts)
+        self._http = HttpService(app, listener)
+        self._completer = Completer(app, parts.store, parts.idempotency, alerts=parts.alerts)
+        self._housekeeping = Housekeeping(parts.store, parts.idempotency, alerts=parts.alerts)
 
-    app.openapi = described  # type: ignore[method-assign]
+    @property
+    def has_started(self) -> bool:
+        return self._http.has_started
+
+    def stop(self) -> None:
+        self._http.stop()
+        self._stopping.set()
+
+    async def run(self) -> None:
+        work: list[Coroutine[Any, Any, None]] = [
+            self._http.run(),
+            self._completer.run(self._stopping),
+            self._housekeeping.run(self._stopping),
+        ]
+        async with self._store:
+            tasks = [asyncio.create_task(one) for one in work]
+            for task in tasks:
+                task.add_done_callback(lambda _: self.stop())
+            ended = await asyncio.gather(*tasks, return_exceptions=True)
+        for one in ended:
+            if isinstance(one, BaseException):
+                raise one

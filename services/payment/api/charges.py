@@ -14,10 +14,10 @@ from fastapi import APIRouter, Path, Request
 from sqlalchemy.ext.asyncio import AsyncEngine
 
 from services.payment.api import charge_book
+from services.payment.api.access import tenant_in
 from services.payment.api.asking import Captured, capture
 from services.payment.api.bookkeeping import book, open_main
 from services.payment.api.charge_book import NewCharge
-from services.payment.api.door import tenant_in
 from services.payment.api.models import Charge, ChargeAsked
 from services.payment.api.moving import RETRY_AFTER_S, booking, moving
 from services.payment.api.operation import (
@@ -28,10 +28,10 @@ from services.payment.api.operation import (
     JsonRoute,
     with_key,
 )
-from services.payment.api.problems import Problem
 from services.payment.charge_states import Contradicted, News, apply_kept, move_forward
 from services.payment.gateway import Gateway
 from services.payment.metrics import CONTRADICTIONS
+from surefoot.http.problems import Problem
 from surefoot.idempotency import Idempotent, Tx, idempotent
 
 log = structlog.get_logger("surefoot.payments_api")

@@ -64,8 +64,7 @@ async def _serve(settings: "ServiceSettings", at: Served) -> None:
     import structlog
 
     from services.payment.api.access import access_of
-    from services.payment.api.app import Parts
-    from services.payment.api.serving import PaymentsService
+    from services.payment.api.app import Parts, PaymentsService
     from services.payment.api.settings import ApiSettings
     from services.payment.http_gateway import HttpGateway
     from services.payment.webhook_settings import WebhookSettings

@@ -6,8 +6,8 @@ from http import HTTPStatus
 from typing import assert_never
 
 from services.ledger import AccountFrozen, Done, Outcome, UnknownAccount
-from services.payment.api.problems import Problem
 from surefoot.events.money import CurrencyMismatch
+from surefoot.http.problems import Problem
 
 RETRY_AFTER_S = 2
 

@@ -1,15 +1,33 @@
-"""What the operations of the API share: a body that says it is JSON, and what the OpenAPI document says of keys."""
+"""What the operations of the API share: a body that says it is JSON, what the OpenAPI document says of keys, and errors
+as application/problem+json with a sentence, and a word for programs in `reason`.
 
-from collections.abc import Callable, Coroutine
+What the idempotency layer answers itself (a key that is missing, in flight, used for something else) is its own.
+"""
+
+from collections.abc import Callable, Coroutine, Mapping
 from http import HTTPStatus
 from typing import Any
 
 from fastapi import Request, Response
 from fastapi.routing import APIRoute
+from pydantic import BaseModel, ConfigDict, Field
 
-from services.payment.api.problems import Problem, described
+from services.front_door import Sentences
+from surefoot.http import problems
+from surefoot.http.problems import NOT_JSON, Problem, says_json
 
-JSON = "application/json"
+SENTENCES = Sentences(
+    cannot_be_stored="The request has a text or number that cannot be stored: look at what is in it.",
+    database_away="The database does not answer. Ask again in a while, with the same Idempotency-Key if it is a write.",
+    failed="Something went wrong here. Ask again, with the same Idempotency-Key if it is a write: it takes effect "
+    "once. The service's log has the details.",
+    contended="Too many others change the same at once. Ask again, with the same Idempotency-Key if it is a write.",
+    http={
+        400: "The body cannot be read: it is no JSON in UTF-8.",
+        404: "There is nothing at {path}.",
+        405: "{method} is not possible here.",
+    },
+)
 KEY_HEADER: dict[str, Any] = {
     "name": "Idempotency-Key",
     "in": "header",
@@ -20,6 +38,25 @@ KEY_HEADER: dict[str, Any] = {
     "schema": {"type": "string", "minLength": 16, "maxLength": 255, "pattern": "^[!#-\\[\\]-~]{16,255}$"},
     "example": "5f0c1b0e-6a55-4a0e-9d3c-0f6b1c7e2a11",
 }
+
+
+class ProblemTold(BaseModel):
+    """As the document describes it."""
+
+    model_config = ConfigDict(title="Problem", extra="allow")
+
+    type: str = Field(description="A page that explains it; about:blank: the title says all.")
+    title: str
+    status: int
+    detail: str = Field(description="A sentence: what is wrong, and what to do.")
+    reason: str | None = Field(None, description="A word for programs.")
+
+
+def described(sentences: Mapping[int, str]) -> dict[int | str, dict[str, Any]]:
+    """The problems of an operation, as its OpenAPI description has them."""
+    return problems.described(sentences, ProblemTold)
+
+
 READ_PROBLEMS = described(
     {
         401: "Nobody is known by this API key, or there is none.",
@@ -68,16 +105,8 @@ class JsonRoute(APIRoute):
         handle = super().get_route_handler()
 
         async def guarded(request: Request) -> Response:
-            if request.method in ("POST", "PUT") and not _is_json(request):
-                raise Problem(
-                    HTTPStatus.UNSUPPORTED_MEDIA_TYPE,
-                    "not_json",
-                    f"The body must be JSON, and say so: Content-Type: {JSON}.",
-                )
+            if request.method in ("POST", "PUT") and not says_json(request):
+                raise Problem(HTTPStatus.UNSUPPORTED_MEDIA_TYPE, "not_json", NOT_JSON)
             return await handle(request)
 
         return guarded
-
-
-def _is_json(request: Request) -> bool:
-    return request.headers.get("content-type", "").partition(";")[0].strip().lower() == JSON

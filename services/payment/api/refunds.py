@@ -13,9 +13,9 @@ from fastapi import APIRouter, Path, Request
 from sqlalchemy.ext.asyncio import AsyncEngine
 
 from services.payment.api import charge_book, refund_book
+from services.payment.api.access import tenant_in
 from services.payment.api.asking import GivenBack, give_back
 from services.payment.api.bookkeeping import book, return_refused, take_back
-from services.payment.api.door import tenant_in
 from services.payment.api.models import Refund, RefundAsked
 from services.payment.api.moving import RETRY_AFTER_S, booking, made, moving
 from services.payment.api.operation import (
@@ -26,11 +26,11 @@ from services.payment.api.operation import (
     JsonRoute,
     with_key,
 )
-from services.payment.api.problems import Problem
 from services.payment.api.refund_book import NewRefund, Sums
 from services.payment.charge_states import Known, News, move_forward
 from services.payment.gateway import Gateway
 from surefoot.events import Money
+from surefoot.http.problems import Problem
 from surefoot.idempotency import Idempotent, Tx, idempotent
 
 

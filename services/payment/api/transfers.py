@@ -12,7 +12,7 @@ from services.payment.api.bookkeeping import account_of, move
 from services.payment.api.models import Transfer, TransferAsked
 from services.payment.api.moving import made, moving
 from services.payment.api.operation import ONE_PROBLEMS, WRITE_PROBLEMS, JsonRoute, with_key
-from services.payment.api.problems import Problem
+from surefoot.http.problems import Problem
 from surefoot.idempotency import Idempotent, idempotent
 
 

@@ -22,7 +22,7 @@ from surefoot.database.schema import DEFAULT_SCHEMA, checked_schema
 from surefoot.errors import ConfigurationError
 
 if TYPE_CHECKING:
-    from surefoot.audit.tokens import TokenLine, TokenMade, Tokens
+    from surefoot.audit.access import TokenLine, TokenMade, Tokens
     from surefoot.database.connection import Connection
 
 T = TypeVar("T")
@@ -128,7 +128,7 @@ def _uuid(text: str) -> UUID:
 
 
 async def _in_transaction(work: "Callable[[Tokens], Awaitable[T]]", database: str | None, schema: str) -> T:
-    from surefoot.audit.tokens import Tokens
+    from surefoot.audit.access import Tokens
 
     async def inside(made: "tuple[Connection, str]") -> T:
         connection, schema = made

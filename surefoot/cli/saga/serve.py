@@ -45,14 +45,13 @@ def serve(
 
 
 async def _serve(url: str, schema: str, listener: socket.socket) -> None:
-    from surefoot.orchestrator.http_server import (
-        ReadApi,  # FastAPI takes its time to load; the other commands go without
-    )
+    from surefoot.http.server import HttpService  # FastAPI takes its time to load; the other commands go without
+    from surefoot.orchestrator.http import api
 
     await check_version(url, schema)
     typer.echo(f"Sagas are at {url_of(listener)}/sagas (Ctrl-C stops it)")
     sys.stdout.flush()
-    service = ReadApi(url, schema, listener)
+    service = HttpService(api(url, schema), listener)
     await running.serve(service)
     if not service.has_started:
         raise ConfigurationError("The read API could not be started: the log above says why.")

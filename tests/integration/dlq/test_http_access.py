@@ -14,9 +14,8 @@ import jwt
 import pytest
 
 from surefoot.admin import PREFIX
-from surefoot.audit.access import Access
+from surefoot.audit.access import Access, NoSuchToken, Tokens
 from surefoot.audit.settings import AccessSettings
-from surefoot.audit.tokens import NoSuchToken, Tokens
 from surefoot.database.connection import Connection
 from tests.support.corpus import each_of
 from tests.support.dlq.http_harness import GENEROUS, Ground, assert_problem, ground_at

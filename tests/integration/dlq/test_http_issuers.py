@@ -12,8 +12,7 @@ from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 from starlette.routing import Route
 
-from surefoot.audit.key_sets import KeysAway, KeySource, key_source
-from surefoot.audit.keys import Key
+from surefoot.audit.keys import Key, KeysAway, KeySource, key_source
 from surefoot.audit.settings import AccessSettings
 from surefoot.http.server import HttpService
 from tests.support.dlq.token_issuer import AUDIENCE, ISSUER, rsa_issuer

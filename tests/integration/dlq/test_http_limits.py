@@ -11,7 +11,7 @@ import pytest
 
 from schemas import catalogue
 from surefoot.admin import PREFIX, api
-from surefoot.admin.metrics import UNRECORDED
+from surefoot.admin.auth import UNRECORDED
 from surefoot.audit.access import Access, check_access
 from surefoot.audit.settings import AccessSettings
 from surefoot.dlq.settings import DlqSettings

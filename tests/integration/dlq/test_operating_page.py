@@ -15,7 +15,7 @@ import httpx
 import psycopg
 import pytest
 
-from surefoot.audit.tokens import Tokens
+from surefoot.audit.access import Tokens
 from surefoot.database.connection import connect
 from tests.integration.test_docs import UNTIL_STOPPED, shown
 from tests.support.dlq.fixtures import ground

@@ -13,8 +13,8 @@ from sqlalchemy.ext.asyncio import AsyncEngine, AsyncSession
 
 from consumers.checkout import checkout
 from schemas.warehouse import StockHeld, StockHoldExpired, StockHoldRejected
-from services.body_limit import MOST_BYTES
 from services.checkout import http as checkout_door
+from services.front_door import MOST_BYTES
 from services.order import http as order_door
 from services.order import orders
 from services.settings import ServiceSettings

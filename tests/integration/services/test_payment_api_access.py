@@ -9,7 +9,7 @@ import httpx
 import pytest
 from pydantic import SecretStr
 
-from services.body_limit import MOST_BYTES
+from services.front_door import MOST_BYTES
 from services.payment.api.access import Access
 from services.payment.api.app import Parts, api
 from services.payment.http_gateway import HttpGateway

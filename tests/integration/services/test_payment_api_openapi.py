@@ -13,8 +13,7 @@ import pytest
 import requests
 import schemathesis
 
-from services.payment.api.app import Parts, api
-from services.payment.api.serving import PaymentsService
+from services.payment.api.app import Parts, PaymentsService, api
 from services.payment.gateway import Barred, Charged, Declined, Refunded, Voided
 from services.tables import create_tables
 from surefoot.events import Money

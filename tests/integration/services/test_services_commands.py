@@ -11,7 +11,7 @@ import asyncpg
 import httpx
 import pytest
 
-from services.body_limit import MOST_BYTES
+from services.front_door import MOST_BYTES
 from services.settings import SERVICES
 from services.tables import create_tables
 from tests.support import processes

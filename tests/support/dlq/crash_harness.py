@@ -16,8 +16,8 @@ from typing import Any
 import asyncpg
 import httpx
 
+from surefoot.audit.access import Tokens
 from surefoot.audit.people import Role
-from surefoot.audit.tokens import Tokens
 from surefoot.dlq.jobs.jobs import Jobs
 from surefoot.dlq.settings import DlqSettings
 from surefoot.log.port import EventLog

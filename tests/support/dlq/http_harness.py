@@ -12,10 +12,9 @@ from fastapi import FastAPI
 
 from schemas import catalogue
 from surefoot.admin import PREFIX, api
-from surefoot.audit.access import Access
+from surefoot.audit.access import Access, Tokens
 from surefoot.audit.people import Role
 from surefoot.audit.settings import AccessSettings
-from surefoot.audit.tokens import Tokens
 from surefoot.database.connection import Connection
 from surefoot.dlq.settings import DlqSettings
 from surefoot.events import Catalogue

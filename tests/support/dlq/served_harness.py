@@ -23,8 +23,8 @@ from schemas import catalogue
 from schemas.order import PlacementRequested
 from schemas.parts import Address, Line
 from services.demo.labels import metadata
+from surefoot.audit.access import Tokens
 from surefoot.audit.people import Role
-from surefoot.audit.tokens import Tokens
 from surefoot.cli.event_log import event_log
 from surefoot.cli.topics import declared
 from surefoot.database.connection import connect, sqlalchemy_url

@@ -12,8 +12,7 @@ from uuid import uuid4
 
 import httpx
 
-from services.payment.api.app import Parts
-from services.payment.api.serving import PaymentsService
+from services.payment.api.app import Parts, PaymentsService
 from services.payment.gateway import Barred, Charged, Declined
 from services.payment.http_gateway import HttpGateway
 from surefoot.cli.running import run, serve

@@ -8,10 +8,9 @@ import pytest
 from cryptography.hazmat.primitives.asymmetric import ec, rsa
 from pydantic import SecretStr
 
-from surefoot.audit.key_sets import KeysAway, KeySet, key_source
-from surefoot.audit.keys import Key, key_set, public_key, shared_secret
+from surefoot.audit.access import checked_name
+from surefoot.audit.keys import Key, KeysAway, KeySet, key_set, key_source, public_key, shared_secret
 from surefoot.audit.settings import AccessSettings
-from surefoot.audit.tokens import checked_name
 from surefoot.errors import ConfigurationError
 from tests.support.dlq.token_issuer import Issuer, curve_issuer, rsa_issuer
 

@@ -8,7 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from surefoot.audit.chain import FIRST_PREVIOUS, MOST_FINDINGS, AuditRow, Chain, Finding, details_text, seal_of
+from surefoot.audit.chain import FIRST_PREVIOUS, MOST_FINDINGS, AuditRow, Chain, Finding, seal_of
+from surefoot.audit.record import details_text
 
 pytestmark = pytest.mark.slow
 

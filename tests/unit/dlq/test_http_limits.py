@@ -1,7 +1,7 @@
 """How much one person may ask for, and how many strangers are written down."""
 
-from surefoot.admin import limits
-from surefoot.admin.limits import Buckets, FewAMinute
+from surefoot.admin import auth as limits
+from surefoot.admin.auth import Buckets, FewAMinute
 
 
 class Clock:

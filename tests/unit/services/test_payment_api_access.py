@@ -5,9 +5,10 @@ import hashlib
 import pytest
 from pydantic import SecretStr
 
-from services.payment.api.access import Access, Refusal, access_of, tenants_by_hash
+from services.payment.api.access import Access, access_of, tenants_by_hash
 from services.payment.api.settings import ApiSettings
 from surefoot.errors import ConfigurationError
+from surefoot.http.middleware import Refusal
 from tests.support.corpus import each_of
 
 ACME = "sk_acme_0123456789abcdef"
