@@ -23,7 +23,7 @@ from surefoot.database.connection import Connection, Pool
 from surefoot.dlq.settings import DlqSettings
 from surefoot.errors import SurefootError
 from surefoot.failpoints import failpoint
-from surefoot.http.problems import JSON
+from surefoot.http.middleware import JSON
 
 REPLAYED_ANSWERS = Counter(
     "surefoot_dlq_api_answers_replayed_total", "Requests under a known Idempotency-Key, answered as before."

@@ -22,7 +22,7 @@ from surefoot.dlq.jobs.jobs import Jobs
 from surefoot.dlq.jobs.request import MAX_REASON
 from surefoot.dlq.letters.looking import MOST, Looking
 from surefoot.errors import ConfigurationError, SurefootError
-from surefoot.http.problems import NOT_JSON, says_json
+from surefoot.http.middleware import NOT_JSON, says_json
 
 PREFIX = "/admin/dlq"
 OPEN = "none"

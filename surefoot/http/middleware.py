@@ -1,5 +1,5 @@
 """What stands before an app: who asks is found out before anything else of a request is looked at, and a body that is
-too large is refused before anything reads it.
+too large is refused before anything reads it. What is said in headers is checked here.
 """
 
 from collections.abc import Awaitable, Callable, Mapping
@@ -15,6 +15,8 @@ if TYPE_CHECKING:
     from fastapi import FastAPI
     from starlette.requests import Request
 
+JSON = "application/json"
+NOT_JSON = f"The body must be JSON, and say so: Content-Type: {JSON}."
 RefusalReason = Literal[
     "no_token",
     "not_a_token",
@@ -186,3 +188,7 @@ def _first(message: Message, receive: Receive) -> Receive:
         return waiting.pop() if waiting else await receive()
 
     return receive_again
+
+
+def says_json(request: "Request") -> bool:
+    return request.headers.get("content-type", "").partition(";")[0].strip().lower() == JSON

@@ -19,8 +19,6 @@ from starlette.responses import Response
 from starlette.routing import Match, Route
 
 MEDIA_TYPE = "application/problem+json"
-JSON = "application/json"
-NOT_JSON = f"The body must be JSON, and say so: Content-Type: {JSON}."
 MOST_TOLD = 5
 """Errors of one request that are told: a list of ten thousand wrong ids is one mistake."""
 LONGEST_NAME = 200
@@ -167,7 +165,3 @@ def invalid_parameters(*, unknown: str = "{name} is not a parameter of this.") -
 def message_of(error: Mapping[str, Any]) -> str:
     """Of one of the errors that pydantic found in a request."""
     return str(error["msg"]).removeprefix("Value error, ")
-
-
-def says_json(request: Request) -> bool:
-    return request.headers.get("content-type", "").partition(";")[0].strip().lower() == JSON

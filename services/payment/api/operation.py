@@ -14,7 +14,8 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from services.front_door import Sentences
 from surefoot.http import problems
-from surefoot.http.problems import NOT_JSON, Problem, says_json
+from surefoot.http.middleware import NOT_JSON, says_json
+from surefoot.http.problems import Problem
 
 SENTENCES = Sentences(
     cannot_be_stored="The request has a text or number that cannot be stored: look at what is in it.",
