@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Literal, TextIO, TypeVar
 import typer
 from rich.console import Console
 
-from surefoot.cli.operating import operate
+from surefoot.cli.command import operate
 from surefoot.cli.options import Database, Schema
 from surefoot.cli.running import run
 from surefoot.database.schema import DEFAULT_SCHEMA, checked_schema

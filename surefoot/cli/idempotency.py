@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, TypeVar
 
 import typer
 
-from surefoot.cli.operating import operate
+from surefoot.cli.command import operate
 from surefoot.cli.options import Database, Schema, required_database
 from surefoot.cli.running import run
 from surefoot.database.schema import DEFAULT_SCHEMA

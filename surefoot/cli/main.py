@@ -28,7 +28,7 @@ OWN = {
     "schemas": "surefoot.cli.schemas:app",
     "relay": "surefoot.cli.relay:relay",
     "outbox": "surefoot.cli.outbox:app",
-    "consume": "surefoot.cli.consume:consume",
+    "consume": "surefoot.cli.workers:consume",
     "parked": "surefoot.cli.parked:app",
     "orchestrate": "surefoot.cli.orchestrate:orchestrate",
     "saga": "surefoot.cli.saga.commands:app",

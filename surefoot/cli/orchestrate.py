@@ -6,7 +6,7 @@ import typer
 
 from surefoot.cli.event_log import event_log
 from surefoot.cli.options import Database, Kafka, LogFormatOption, Schema, required_database
-from surefoot.cli.processes import MetricsPort, check_version, collect_rarely, serve_metrics
+from surefoot.cli.process import MetricsPort, check_version, collect_rarely, serve_metrics
 from surefoot.cli.running import run, serve
 from surefoot.database.schema import DEFAULT_SCHEMA
 from surefoot.errors import ConfigurationError

@@ -8,7 +8,7 @@ from uuid import UUID
 import typer
 from rich.console import Console
 
-from surefoot.cli.operating import decision, operate
+from surefoot.cli.command import decision, operate
 from surefoot.cli.options import Database, Schema
 from surefoot.cli.running import run
 from surefoot.database.schema import DEFAULT_SCHEMA

@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from surefoot.cli.operating import decision, operate
+from surefoot.cli.command import decision, operate
 from surefoot.cli.options import Database, Schema
 from surefoot.cli.running import run
 from surefoot.consumer_runtime.parked_operations import BEHIND_LIMIT, STATES, ParkedEvent, ParkedOperations

@@ -9,7 +9,7 @@ import typer
 
 from surefoot.cli import running
 from surefoot.cli.options import Database, LogFormatOption, required_database
-from surefoot.cli.processes import MetricsPort, check_version, serve_metrics
+from surefoot.cli.process import MetricsPort, check_version, serve_metrics
 from surefoot.database.schema import DEFAULT_SCHEMA
 from surefoot.errors import ConfigurationError
 from surefoot.http.listening import listening, url_of

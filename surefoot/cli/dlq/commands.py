@@ -12,9 +12,7 @@ from surefoot.cli.dlq import (
 from surefoot.cli.dlq import (
     jobs as job_commands,
 )
-from surefoot.cli.dlq import (
-    looking as looking_commands,
-)
+from surefoot.cli.dlq import letters as looking_commands
 from surefoot.cli.dlq import (
     replay as replay_commands,
 )
@@ -22,7 +20,7 @@ from surefoot.cli.dlq import (
     tokens as token_commands,
 )
 from surefoot.cli.dlq.report import report
-from surefoot.cli.dlq.serve import serve
+from surefoot.cli.dlq.service import serve
 
 app = typer.Typer(
     no_args_is_help=True,

@@ -74,7 +74,7 @@ def approvals(
     """List the discards that were asked for, newest first. `surefoot dlq approvals --status WAITING`"""
     from surefoot.cli.dlq.client import as_view, path_to
     from surefoot.cli.dlq.jobs_shown import print_approvals, print_asked
-    from surefoot.cli.dlq.table_shown import console
+    from surefoot.cli.show import console
     from surefoot.dlq.jobs.views import ApprovalView, AskedLetter
 
     wanted = None if status is None else _status(status)

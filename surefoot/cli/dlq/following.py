@@ -12,7 +12,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextC
 from surefoot.cli.dlq.client import Client, ServiceAway, ServiceRefused, as_view, path_to
 from surefoot.cli.dlq.jobs_shown import print_end, print_made, standing
 from surefoot.cli.dlq.json_shown import print_json
-from surefoot.cli.dlq.table_shown import console
+from surefoot.cli.show import console
 from surefoot.dlq.jobs.views import JobMade, JobView
 
 EXIT_NOT_WELL = 1

@@ -43,7 +43,7 @@ def jobs(limit: Limit = 20, as_json: AsJson = False, url: Url = DEFAULT_URL, tok
     """List jobs, newest first: replays, dry runs, discards."""
     from surefoot.cli.dlq.client import as_view
     from surefoot.cli.dlq.jobs_shown import print_jobs
-    from surefoot.cli.dlq.table_shown import console
+    from surefoot.cli.show import console
     from surefoot.dlq.jobs.views import JobLine
 
     with connected(url, token) as client:
@@ -80,7 +80,7 @@ def _command(verb: str) -> Callable[..., None]:
     def change(job_id: JobId, reason: Why = "", url: Url = DEFAULT_URL, token: Token = None) -> None:
         from surefoot.cli.dlq.client import as_view, path_to
         from surefoot.cli.dlq.jobs_shown import standing
-        from surefoot.cli.dlq.table_shown import console
+        from surefoot.cli.show import console
         from surefoot.dlq.jobs.views import JobView
 
         body = {"reason": checked_reason(reason)}

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from surefoot.cli.dlq.letters_shown import short_time, shown_time
-from surefoot.cli.dlq.table_shown import Column, clean, console, print_table
+from surefoot.cli.show import Column, clean, console, print_table
 from surefoot.dlq.jobs.views import ApprovalView, AskedLetter, ItemView, JobLine, JobMade, JobView, LeftOut
 
 WORDS = {"replay": "replay", "discard": "discard", "supersede": "edited replay", "inspect": "dry run"}

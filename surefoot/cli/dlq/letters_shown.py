@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import Any
 
-from surefoot.cli.dlq.table_shown import Column, clean, console, print_table
+from surefoot.cli.show import Column, clean, console, print_table
 from surefoot.dlq.letters.views import EventLine, EventView, Group, History, Revealed, Waiting
 from surefoot.events.text import printable
 

@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
-from surefoot.cli.dlq.looking import Id
+from surefoot.cli.dlq.letters import Id
 from surefoot.cli.dlq.options import (
     DEFAULT_URL,
     AsJson,

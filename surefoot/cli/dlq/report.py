@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from surefoot.cli.operating import operate
+from surefoot.cli.command import operate
 from surefoot.cli.options import Database, Schema
 from surefoot.cli.running import run
 from surefoot.database.schema import DEFAULT_SCHEMA, checked_schema
@@ -32,7 +32,7 @@ def report(
     `surefoot dlq report --last-week --output report.md`. The service writes one each week by itself, if
     SUREFOOT_DLQ_REPORT_DIRECTORY says where.
     """
-    from surefoot.cli.dlq.table_shown import console
+    from surefoot.cli.show import console
     from surefoot.dlq.upkeep import report as reporting
 
     now = datetime.now(UTC)

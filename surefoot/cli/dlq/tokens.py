@@ -13,9 +13,9 @@ import typer
 from rich.console import Console
 
 from surefoot.audit.people import ROLES, Role
+from surefoot.cli.command import operate, user
 from surefoot.cli.dlq.json_shown import print_json
 from surefoot.cli.dlq.options import AsJson
-from surefoot.cli.operating import operate, user
 from surefoot.cli.options import Database, Schema
 from surefoot.cli.running import run
 from surefoot.database.schema import DEFAULT_SCHEMA, checked_schema
@@ -69,7 +69,7 @@ def create(
 @app.command("list")
 def list_(as_json: AsJson = False, database: Database = None, schema: Schema = DEFAULT_SCHEMA) -> None:
     """List the tokens there are: whose, for what, until when. The tokens themselves are nowhere."""
-    from surefoot.cli.dlq.table_shown import Column, console, print_table
+    from surefoot.cli.show import Column, console, print_table
 
     async def work(tokens: "Tokens") -> "list[TokenLine]":
         return await tokens.list()
@@ -94,7 +94,7 @@ def revoke(
     schema: Schema = DEFAULT_SCHEMA,
 ) -> None:
     """End a token: from now on it opens nothing. Doing it twice changes nothing."""
-    from surefoot.cli.dlq.table_shown import console
+    from surefoot.cli.show import console
 
     wanted, who = _uuid(token_id), by.strip() or user()
 

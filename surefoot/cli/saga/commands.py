@@ -9,7 +9,7 @@ from uuid import UUID
 
 import typer
 
-from surefoot.cli.operating import operate
+from surefoot.cli.command import operate
 from surefoot.cli.options import Database, Schema
 from surefoot.cli.running import run
 from surefoot.cli.saga.deciding import Sagas

@@ -8,7 +8,7 @@ import typer
 
 from surefoot.cli import running
 from surefoot.cli.options import Database, LogFormatOption, Open, Schema, required_database
-from surefoot.cli.processes import check_version
+from surefoot.cli.process import check_version
 from surefoot.database.schema import DEFAULT_SCHEMA
 from surefoot.errors import ConfigurationError
 from surefoot.http.listening import listening, refuse_others, url_of

@@ -11,7 +11,7 @@ from surefoot.cli import running
 from surefoot.cli.event_log import event_log
 from surefoot.cli.loading import load_catalogue
 from surefoot.cli.options import Catalogues, Database, Kafka, LogFormatOption, Schema, required_database
-from surefoot.cli.processes import MetricsPort, check_version, collect_rarely, serve_metrics
+from surefoot.cli.process import MetricsPort, check_version, collect_rarely, serve_metrics
 from surefoot.cli.running import Service
 from surefoot.database.schema import DEFAULT_SCHEMA, checked_schema
 from surefoot.errors import ConfigurationError

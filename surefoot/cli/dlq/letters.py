@@ -33,7 +33,7 @@ def groups(
     """
     from surefoot.cli.dlq.client import as_view
     from surefoot.cli.dlq.letters_shown import print_groups
-    from surefoot.cli.dlq.table_shown import console
+    from surefoot.cli.show import console
     from surefoot.dlq.letters.views import Group
 
     with connected(url, token) as client:
@@ -59,7 +59,7 @@ def list_(
     """List dead letters, newest first: `surefoot dlq list --consumer warehouse --status OPEN --failed-after 2h`."""
     from surefoot.cli.dlq.client import as_view
     from surefoot.cli.dlq.letters_shown import print_letters
-    from surefoot.cli.dlq.table_shown import console
+    from surefoot.cli.show import console
     from surefoot.dlq.letters.views import EventLine
 
     with connected(url, token) as client:
@@ -127,7 +127,7 @@ def export(
 
     `surefoot dlq export --consumer warehouse --format jsonl --output letters.jsonl`
     """
-    from surefoot.cli.dlq.table_shown import console
+    from surefoot.cli.show import console
 
     if format_ not in ("csv", "jsonl"):
         raise ConfigurationError(f"--format {format_!r} is not known: take csv or jsonl.")
@@ -154,7 +154,7 @@ def _written(parts: Iterator[bytes], path: Path) -> int:
 
 
 def _say_if_cut(shown: int, limit: int) -> None:
-    from surefoot.cli.dlq.table_shown import console
+    from surefoot.cli.show import console
 
     if shown == limit:
         console.print(f"There may be more: these are the first {limit} (see --limit).")
