@@ -31,8 +31,8 @@ OWN = {
     "consume": "surefoot.cli.workers:consume",
     "parked": "surefoot.cli.parked:app",
     "orchestrate": "surefoot.cli.orchestrate:orchestrate",
-    "saga": "surefoot.cli.saga.commands:app",
-    "dlq": "surefoot.cli.dlq.commands:app",
+    "saga": "surefoot.cli.saga:app",
+    "dlq": "surefoot.cli.dlq:app",
     "audit": "surefoot.cli.audit:app",
     "idempotency": "surefoot.cli.idempotency:app",
 }

@@ -40,7 +40,7 @@ def orchestrate(
     Start as many as you like; they share the work. Look with `surefoot saga list`, act with `surefoot saga retry`. How
     it runs is set by the environment: SUREFOOT_ORCHESTRATOR_GRACE, SUREFOOT_CONSUMER_BATCH_RECORDS …
     """
-    from surefoot.cli.saga.loading import load_sagas
+    from surefoot.cli.loading import load_sagas
 
     set_up_logging(log_format)
     url = required_database(database)
