@@ -21,9 +21,9 @@ from surefoot.cli.project import Project, find_project
 from surefoot.errors import ConfigurationError, SurefootError
 
 OWN = {
-    "migrate": "surefoot.cli.migrate:migrate",
-    "doctor": "surefoot.cli.doctor.command:doctor",
-    "tail": "surefoot.cli.tail:tail",
+    "migrate": "surefoot.cli.doctor:migrate",
+    "doctor": "surefoot.cli.doctor:doctor",
+    "tail": "surefoot.cli.topics:tail",
     "topics": "surefoot.cli.topics:app",
     "schemas": "surefoot.cli.schemas:app",
     "relay": "surefoot.cli.workers:relay",
