@@ -10,7 +10,7 @@ from services.provider.app import Desk, create_app
 from services.provider.behaviour import Shares
 from services.provider.ledger import Ledger
 from services.tables import create_tables
-from surefoot.cli.running import serve
+from surefoot.cli.process import serve
 from surefoot.database.connection import create_pool
 from surefoot.http.listening import url_of
 from surefoot.http.server import Server
