@@ -3,7 +3,6 @@
 It reads, and changes nothing. Exit codes: 0 well, 1 the history is not whole, 2 it could not be done.
 """
 
-import base64
 import json
 import re
 from dataclasses import asdict
@@ -302,13 +301,17 @@ def _print_verified(verified: "Verified", *, has_head: bool) -> None:
 
 
 def _body(body: bytes) -> str:
+    from base64 import b64encode
+
     try:
         return body.decode("utf-8")
     except UnicodeDecodeError:
-        return f"(not text; {len(body)} bytes in Base64)\n{base64.b64encode(body).decode()}"
+        return f"(not text; {len(body)} bytes in Base64)\n{b64encode(body).decode()}"
 
 
 def _json_of(shown: "Shown") -> dict[str, Any]:
+    from base64 import b64encode
+
     row = {} if shown.line is None or shown.details is None else {**asdict(shown.line), **asdict(shown.details)}
     answer = shown.answer
     return {
@@ -318,5 +321,5 @@ def _json_of(shown: "Shown") -> dict[str, Any]:
         "history": [asdict(entry) for entry in shown.history],
         "answer": None
         if answer is None
-        else {"status": answer.status, "headers": answer.headers, "body": base64.b64encode(answer.body).decode()},
+        else {"status": answer.status, "headers": answer.headers, "body": b64encode(answer.body).decode()},
     }

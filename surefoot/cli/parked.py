@@ -1,6 +1,5 @@
 """`surefoot parked list|show|retry`: events that wait behind a failure of their key, or are dead, and what to do."""
 
-import base64
 import json
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Annotated
@@ -220,6 +219,8 @@ def in_words(state: str, holds: bool, due_in_s: float | None) -> str:
 
 
 def _print_event(row: ParkedEvent, behind: Sequence[ParkedEvent], count: int) -> None:
+    from base64 import b64decode
+
     words = in_words(row.state, row.holds, row.due_in_s)
     console.print(f"{row.event_type or 'No event'} {row.event_id} of {row.consumer}: {words}", style="bold")
     if row.last_error:
@@ -239,7 +240,7 @@ def _print_event(row: ParkedEvent, behind: Sequence[ParkedEvent], count: int) ->
         console.print(clean(row.prepared))
     console.print("headers", style="bold")
     for name, value in json.loads(row.headers):
-        console.print(f"{clean(name)}: {'(null)' if value is None else _text(base64.b64decode(value))}")
+        console.print(f"{clean(name)}: {'(null)' if value is None else _text(b64decode(value))}")
     console.print("value", style="bold")
     console.print(_value(row.value))
     _print_behind(behind, count)
@@ -264,18 +265,22 @@ def _print_behind(behind: Sequence[ParkedEvent], count: int) -> None:
 
 
 def _value(value: bytes | None) -> str:
+    from base64 import b64encode
+
     if value is None:
         return "(none)"
     try:
         shown = json.dumps(json.loads(value), indent=2, ensure_ascii=False)
     except (ValueError, RecursionError):
-        shown = f"(not JSON; {len(value)} bytes in Base64)\n{base64.b64encode(value).decode()}"
+        shown = f"(not JSON; {len(value)} bytes in Base64)\n{b64encode(value).decode()}"
     cut = "" if len(shown) <= MOST_SHOWN else f"\n… cut: {len(value)} bytes in all"
     return clean(shown) + cut
 
 
 def _text(value: bytes) -> str:
+    from base64 import b64encode
+
     try:
         return clean(value.decode("utf-8"))
     except UnicodeDecodeError:
-        return f"(Base64) {base64.b64encode(value).decode()}"
+        return f"(Base64) {b64encode(value).decode()}"
