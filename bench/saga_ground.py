@@ -14,7 +14,7 @@ import asyncpg
 
 from bench.saga_shop import FILL, STOCK, TABLES, placement
 from schemas import catalogue
-from surefoot.cli.event_log import event_log
+from surefoot.cli.process import event_log
 from surefoot.database.embedded import EmbeddedPostgres
 from surefoot.database.migrate import migrate
 from surefoot.errors import SurefootError

@@ -7,8 +7,7 @@ import sys
 import uvloop
 
 from bench.saga_shop import CONSUMERS
-from surefoot.cli.event_log import event_log
-from surefoot.cli.processes import collect_rarely
+from surefoot.cli.process import collect_rarely, event_log
 from surefoot.consumer_runtime.runtime import ConsumerRuntime
 from surefoot.consumer_runtime.settings import ConsumerSettings
 from surefoot.telemetry.logging import set_up_logging

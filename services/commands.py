@@ -9,10 +9,8 @@ from rich.markup import escape
 
 from services.payment.api.command import payments
 from services.provider.command import provider
-from surefoot.cli.event_log import event_log
-from surefoot.cli.options import Database, Kafka, LogFormatOption, Open, required_database
-from surefoot.cli.processes import MetricsPort, check_version, collect_rarely, serve_metrics
-from surefoot.cli.running import run, serve
+from surefoot.cli.command import Database, Kafka, LogFormatOption, Open, required_database, run
+from surefoot.cli.process import MetricsPort, check_version, collect_rarely, event_log, serve, serve_metrics
 from surefoot.database.schema import DEFAULT_SCHEMA
 from surefoot.errors import ConfigurationError
 from surefoot.http.listening import listening, refuse_others

@@ -6,7 +6,7 @@ import os
 import sys
 from pathlib import Path
 
-from surefoot.cli.operating import user
+from surefoot.cli.command import user
 from surefoot.database.connection import connect
 from surefoot.errors import ConfigurationError
 from surefoot.process_guard import create_guarded_process

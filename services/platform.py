@@ -17,7 +17,7 @@ from services import children
 from services.children import Child
 from services.settings import SERVICES, ServiceSettings
 from services.tables import create_tables
-from surefoot.cli.event_log import event_log
+from surefoot.cli.process import event_log
 from surefoot.cli.topics import declared
 from surefoot.database.migrate import migrate
 from surefoot.database.schema import DEFAULT_SCHEMA

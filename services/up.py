@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.console import Console
 
-from surefoot.cli.running import run
+from surefoot.cli.command import run
 from surefoot.errors import ConfigurationError, SurefootError
 from surefoot.http.listening import listening
 

@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from consumers.statistics import KEPT
+from surefoot.cli.command import Catalogues, LogFormatOption, run
 from surefoot.cli.loading import load_catalogue
-from surefoot.cli.options import Catalogues, LogFormatOption
-from surefoot.cli.running import run, serve
+from surefoot.cli.process import serve
 from surefoot.errors import ConfigurationError
 from surefoot.telemetry.logging import set_up_logging
 

@@ -13,7 +13,7 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
-from surefoot.cli.running import run
+from surefoot.cli.command import run
 
 console = Console(highlight=False, soft_wrap=True)
 

@@ -22,7 +22,7 @@ from services.demo.letters_outcome import Ended
 from services.demo.parcels import COUNTRIES, MISTYPED, ORDERS, TEST, take_orders
 from services.demo.terminal import Operator
 from services.platform import free_port
-from surefoot.cli.event_log import event_log
+from surefoot.cli.process import event_log
 from surefoot.cli.topics import declared
 from surefoot.database.connection import Connection, connect, sqlalchemy_url
 from surefoot.database.migrate import migrate

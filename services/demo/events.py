@@ -20,9 +20,8 @@ from services.demo.outcome import Outcome
 from services.demo.shop import Shop
 from services.demo.trouble import Trouble
 from services.demo.watch import Watch
-from surefoot.cli.event_log import event_log
-from surefoot.cli.record_line import line_of
-from surefoot.cli.topics import declared
+from surefoot.cli.process import event_log
+from surefoot.cli.topics import declared, line_of
 from surefoot.database.connection import sqlalchemy_url
 from surefoot.database.migrate import migrate
 from surefoot.database.schema import DEFAULT_SCHEMA

@@ -18,7 +18,7 @@ from services.checks import contradictions
 from services.demo.board import Counts, board, look
 from services.platform import Platform
 from services.settings import ServiceSettings
-from surefoot.cli.event_log import event_log
+from surefoot.cli.process import event_log
 from surefoot.database.connection import Connection, connect
 from surefoot.database.schema import DEFAULT_SCHEMA
 from surefoot.log.port import EventLog, Record, TopicPartition

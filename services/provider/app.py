@@ -18,7 +18,7 @@ from services.provider.behaviour import DeclineReason, Operation, Rule, Shares, 
 from services.provider.ledger import Ledger
 from services.provider.messages import BehaviourAsked, Charge, ChargeAsked, Code, Problem, RefundAsked, VoidAsked
 from services.tables import create_tables
-from surefoot.cli.running import serve
+from surefoot.cli.process import serve
 from surefoot.database.connection import DRIVER_ERRORS, create_pool, is_outage
 from surefoot.errors import SurefootError
 from surefoot.http.listening import url_of

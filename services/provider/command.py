@@ -7,8 +7,7 @@ from typing import Annotated
 import typer
 
 from services.provider.behaviour import LATE_MS, Shares
-from surefoot.cli.options import required_database
-from surefoot.cli.running import run
+from surefoot.cli.command import required_database, run
 from surefoot.errors import ConfigurationError, SurefootError
 
 EXIT_FAILED = 2

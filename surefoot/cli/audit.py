@@ -5,18 +5,15 @@ was at it, 2 it could not be done.
 """
 
 import json
-import re
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal, TextIO, TypeVar
+from typing import TYPE_CHECKING, Annotated, Literal, TextIO
 
 import typer
-from rich.console import Console
 
-from surefoot.cli.operating import operate
-from surefoot.cli.options import Database, Schema
-from surefoot.cli.running import run
+from surefoot.cli.command import Database, Schema, head_of, operate
+from surefoot.cli.show import aside, styled
 from surefoot.database.schema import DEFAULT_SCHEMA, checked_schema
 from surefoot.errors import ConfigurationError
 
@@ -25,10 +22,7 @@ if TYPE_CHECKING:
     from surefoot.database.connection import Connection
 
 app = typer.Typer(no_args_is_help=True, help="Check and export the record of what people did.")
-console = Console(highlight=False, soft_wrap=True)
-aside = Console(stderr=True, highlight=False, soft_wrap=True)
-T = TypeVar("T")
-_HEAD = re.compile(r"([1-9][0-9]{0,17}):([0-9a-fA-F]{64})", re.ASCII)
+NAME = "surefoot audit"
 
 
 @app.command()
@@ -48,40 +42,43 @@ def verify(
     """Look through the whole audit log: was a row changed, removed, inserted or swapped? Exit code 1 if one was."""
     from surefoot.audit import record as audit
 
-    wanted = None if head is None else _parsed(head)
+    form = "`surefoot audit head` printed it: the row's number, a colon, and its seal"
+    wanted = None if head is None else head_of(head, form)
+    checked_schema(schema)
 
     async def work(connection: "Connection") -> "Examined":
         with _progress("rows looked at", await _rows(connection, schema)) as progress:
             return await audit.examine(connection, schema, head=wanted, progress=progress)
 
-    examined = run(_with(database, schema, work))
+    examined = operate(work, database, name=NAME)
     for finding in examined.findings:
-        console.print(f"[red]✗[/] {finding.sentence}")
+        styled.print(f"[red]✗[/] {finding.sentence}")
     if examined.findings:
         raise typer.Exit(1)
     if examined.last is None:
-        console.print("The audit log is empty: nothing was recorded yet.")
+        styled.print("The audit log is empty: nothing was recorded yet.")
         return
     number, seal = examined.last
-    console.print(f"[green]✓[/] The audit log is whole: {examined.rows} rows, each sealed with the one before it.")
-    console.print(f"Its head: {number}:{seal}")
+    styled.print(f"[green]✓[/] The audit log is whole: {examined.rows} rows, each sealed with the one before it.")
+    styled.print(f"Its head: {number}:{seal}")
     if head is None:
-        console.print("Whether rows were cut off at its end shows with a head that was written down earlier: --head.")
+        styled.print("Whether rows were cut off at its end shows with a head that was written down earlier: --head.")
 
 
 @app.command("head")
 def head_(database: Database = None, schema: Schema = DEFAULT_SCHEMA) -> None:
     """Print the last row's number and seal, to be kept elsewhere: `audit verify --head` misses nothing before it."""
-
     from surefoot.audit import record as audit
+
+    checked_schema(schema)
 
     async def work(connection: "Connection") -> tuple[int, str] | None:
         return await audit.head(connection, schema)
 
-    found = run(_with(database, schema, work))
+    found = operate(work, database, name=NAME)
     if found is None:
         raise ConfigurationError("The audit log is empty: it has no head yet.")
-    console.print(f"{found[0]}:{found[1]}")
+    styled.print(f"{found[0]}:{found[1]}")
 
 
 @app.command()
@@ -99,8 +96,9 @@ def export(
     schema: Schema = DEFAULT_SCHEMA,
 ) -> None:
     """Write the audit log down, row by row, with the seals: what was sealed can be checked from the file alone."""
-
     from surefoot.audit import record as audit
+
+    checked_schema(schema)
 
     async def work(connection: "Connection") -> int:
         count = 0
@@ -111,25 +109,8 @@ def export(
                 progress(len(page))
         return count
 
-    count = run(_with(database, schema, work))
+    count = operate(work, database, name=NAME)
     aside.print(f"{count} rows as {format_}.")
-
-
-def _parsed(head: str) -> tuple[int, str]:
-    matched = _HEAD.fullmatch(head.strip())
-    if matched is None:
-        raise ConfigurationError(
-            f"{head!r} is no head. Write it as `surefoot audit head` printed it: the row's number, a colon, and its "
-            "seal in 64 hexadecimal digits."
-        )
-    return int(matched[1]), matched[2].lower()
-
-
-async def _with(database: str | None, schema: str, work: "Callable[[Connection], Awaitable[T]]") -> T:
-    checked_schema(schema)
-    return await operate(
-        lambda connection, _: connection, work, database=database, schema=schema, name="surefoot audit"
-    )
 
 
 async def _rows(connection: "Connection", schema: str) -> int:

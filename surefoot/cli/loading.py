@@ -5,9 +5,10 @@ answered with a sentence.
 """
 
 import importlib
+import os
 import re
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from functools import reduce
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -17,7 +18,9 @@ from surefoot.errors import ConfigurationError
 
 if TYPE_CHECKING:
     from surefoot.events import Catalogue
+    from surefoot.saga import Definition, Saga
 
+SAGAS_VARIABLE = "SUREFOOT_SAGAS"
 _REFERENCE = re.compile(r"([^\W\d]\w*(?:\.[^\W\d]\w*)*):([^\W\d]\w*(?:\.[^\W\d]\w*)*)")
 
 
@@ -78,6 +81,55 @@ def _catalogue(name: str) -> "Catalogue":
             f"{name} is a {type(found).__name__} and no Catalogue: name the object that event types are declared with."
         )
     return found
+
+
+def load_sagas(references: Sequence[str] | None) -> "list[Saga]":
+    """Those named; else those that SUREFOOT_SAGAS names, with commas between; else those of the project file."""
+    of_environment = [one.strip() for one in os.environ.get(SAGAS_VARIABLE, "").split(",") if one.strip()]
+    names = list(references or ()) or of_environment or find_project().sagas
+    if not names:
+        raise ConfigurationError(
+            "No saga was named, and no project file names one. Give package.module:saga, set SUREFOOT_SAGAS, or add "
+            'sagas = ["package.module:saga"] to [tool.surefoot] in pyproject.toml.'
+        )
+    return [saga for name in names for saga in _sagas(name)]
+
+
+def _sagas(name: str) -> "list[Saga]":
+    from surefoot.saga import Saga
+
+    found = load(name)
+    several: Sequence[object] = found if isinstance(found, list | tuple) else [found]
+    sagas = [one for one in several if isinstance(one, Saga)]
+    if len(sagas) != len(several) or not sagas:
+        raise ConfigurationError(
+            f"{name} is a {type(found).__name__} and no Saga: name the object that steps are declared with, or a list "
+            "of such."
+        )
+    return sagas
+
+
+def load_definitions(references: Sequence[str]) -> "list[Definition]":
+    """The definitions of the sagas that are named, each once; those that are no Saga yet count too."""
+    found = [definition for name in references for definition in _definitions(load(name), name)]
+    return list({id(definition): definition for definition in found}.values())
+
+
+def _definitions(found: object, name: str) -> "Iterator[Definition]":
+    from surefoot.saga import Definition, Saga
+
+    if isinstance(found, Saga):
+        yield found.definition
+    elif isinstance(found, Definition):
+        yield found
+    elif isinstance(found, list | tuple) and found:
+        for one in found:
+            yield from _definitions(one, name)
+    else:
+        raise ConfigurationError(
+            f"{name} is a {type(found).__name__} and no Saga: name the object that steps are added to, or a list "
+            "of such."
+        )
 
 
 def _import(module: str) -> object:

@@ -21,18 +21,18 @@ from surefoot.cli.project import Project, find_project
 from surefoot.errors import ConfigurationError, SurefootError
 
 OWN = {
-    "migrate": "surefoot.cli.migrate:migrate",
-    "doctor": "surefoot.cli.doctor.command:doctor",
-    "tail": "surefoot.cli.tail:tail",
+    "migrate": "surefoot.cli.doctor:migrate",
+    "doctor": "surefoot.cli.doctor:doctor",
+    "tail": "surefoot.cli.topics:tail",
     "topics": "surefoot.cli.topics:app",
     "schemas": "surefoot.cli.schemas:app",
-    "relay": "surefoot.cli.relay:relay",
+    "relay": "surefoot.cli.workers:relay",
     "outbox": "surefoot.cli.outbox:app",
-    "consume": "surefoot.cli.consume:consume",
+    "consume": "surefoot.cli.workers:consume",
     "parked": "surefoot.cli.parked:app",
-    "orchestrate": "surefoot.cli.orchestrate:orchestrate",
-    "saga": "surefoot.cli.saga.commands:app",
-    "dlq": "surefoot.cli.dlq.commands:app",
+    "orchestrate": "surefoot.cli.workers:orchestrate",
+    "saga": "surefoot.cli.saga:app",
+    "dlq": "surefoot.cli.dlq:app",
     "audit": "surefoot.cli.audit:app",
     "idempotency": "surefoot.cli.idempotency:app",
 }

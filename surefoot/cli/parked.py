@@ -1,17 +1,28 @@
 """`surefoot parked list|show|retry`: events that wait behind a failure of their key, or are dead, and what to do."""
 
-from collections.abc import Awaitable, Callable
-from typing import Annotated
+import json
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from surefoot.cli.operating import decision, operate
-from surefoot.cli.options import Database, Schema
-from surefoot.cli.running import run
-from surefoot.consumer_runtime.parked_operations import BEHIND_LIMIT, STATES, ParkedEvent, ParkedOperations
+from surefoot.cli.command import Database, Schema, choice, decision, operate
+from surefoot.cli.show import MOST_SHOWN, clean, console, counted, duration, say_if_cut, shown_time
+from surefoot.consumer_runtime.parked_operations import (
+    BEHIND_LIMIT,
+    BEHIND_SHOWN,
+    STATES,
+    ParkedEvent,
+    ParkedKey,
+    ParkedOperations,
+)
 from surefoot.database.schema import DEFAULT_SCHEMA
 from surefoot.errors import ConfigurationError
 
+if TYPE_CHECKING:
+    from surefoot.database.connection import Connection
+
+NAME = "surefoot-parked"
 app = typer.Typer(
     no_args_is_help=True,
     help="Events a consumer could not handle: which keys wait and why; have one tried now, or again.",
@@ -40,24 +51,19 @@ def list_(
     schema: Schema = DEFAULT_SCHEMA,
 ) -> None:
     """List the keys that wait, with the event each of them waits for; and dead events whose keys went on."""
-    wanted = None if state is None else state.upper()
-    if wanted is not None and wanted not in STATES:
-        raise ConfigurationError(f"{state!r} is not a state. Choose one of {', '.join(STATES)}.")
+    wanted = None if state is None else choice(state, STATES, "is not a state. Choose")
 
-    async def work(verbs: ParkedOperations) -> None:
-        from surefoot.cli.parked_shown import console, print_key
+    async def work(connection: "Connection") -> list[ParkedKey]:
+        verbs = ParkedOperations(connection, schema)
+        return await verbs.keys(consumer=consumer, topic=topic, key=None, state=wanted, limit=limit)
 
-        rows = await verbs.keys(consumer=consumer, topic=topic, key=None, state=wanted, limit=limit)
-        if not rows:
-            narrowed = any((consumer, topic, state))
-            console.print("Nothing that fits is parked." if narrowed else "Nothing is parked: no key waits.")
-            return
-        for row in rows:
-            print_key(row)
-        if len(rows) == limit:
-            console.print(f"There may be more: these are the first {limit} (see --limit).")
-
-    run(_with(database, schema, work))
+    rows = operate(work, database, name=NAME)
+    if not rows:
+        narrowed = any((consumer, topic, state))
+        console.print("Nothing that fits is parked." if narrowed else "Nothing is parked: no key waits.")
+    for row in rows:
+        _print_key(row)
+    say_if_cut(len(rows), limit)
 
 
 @app.command()
@@ -66,13 +72,12 @@ def show(
 ) -> None:
     """Show one event: what happened to it and when, what waits behind it, its headers and its value."""
 
-    async def work(verbs: ParkedOperations) -> None:
-        from surefoot.cli.parked_shown import print_event
-
+    async def work(connection: "Connection") -> None:
+        verbs = ParkedOperations(connection, schema)
         for row in await _found(verbs, event, consumer):
-            print_event(row, *await verbs.behind(row))
+            _print_event(row, *await verbs.behind(row))
 
-    run(_with(database, schema, work))
+    operate(work, database, name=NAME)
 
 
 @app.command()
@@ -92,16 +97,15 @@ def retry(
     if (event is None) == (key is None):
         raise ConfigurationError("Say which: either an event (its id or its place), or --key.")
 
-    async def work(verbs: ParkedOperations) -> None:
-        from surefoot.cli.parked_shown import console
-
+    async def work(connection: "Connection") -> None:
+        verbs = ParkedOperations(connection, schema)
         names = [event] if event is not None else await _heads(verbs, str(key), consumer, topic)
         found = [row for name in names for row in await _found(verbs, name, consumer) if topic in (None, row.topic)]
         if len(found) != 1:
             raise _which(found, topic)
         console.print(await _retry(verbs, found[0], by, reason.strip()))
 
-    run(_with(database, schema, work))
+    operate(work, database, name=NAME)
 
 
 async def _retry(verbs: ParkedOperations, row: ParkedEvent, by: str, reason: str) -> str:
@@ -128,7 +132,6 @@ async def _retry(verbs: ParkedOperations, row: ParkedEvent, by: str, reason: str
 
 async def _found(verbs: ParkedOperations, name: str, consumer: str | None) -> list[ParkedEvent]:
     """The parked event of this name, once for each consumer that has it; a sentence if there is none."""
-    from surefoot.cli.parked_shown import shown_time
     from surefoot.consumer_runtime.partitions import parse_place
 
     place = parse_place(name)
@@ -192,5 +195,92 @@ def _for(consumer: str | None) -> str:
     return "" if consumer is None else f" for {consumer}"
 
 
-async def _with(database: str | None, schema: str, work: Callable[[ParkedOperations], Awaitable[None]]) -> None:
-    await operate(ParkedOperations, work, database=database, schema=schema, name="surefoot-parked")
+def _print_key(row: ParkedKey) -> None:
+    behind = f"  {counted(row.waiting_behind, BEHIND_LIMIT)} behind it" if row.waiting_behind else ""
+    console.print(
+        f"{row.consumer}  {row.topic}  key {clean(row.key)}  {in_words(row.state, row.holds, row.due_in_s)}{behind}"
+    )
+    console.print(f"  {row.event_id}  {row.event_type or '(no event)'}  attempts {row.attempts}", style="dim")
+    if row.last_error:
+        console.print(f"  {clean(row.last_error)}", style="dim")
+
+
+def in_words(state: str, holds: bool, due_in_s: float | None) -> str:
+    rest = due_in_s or 0.0
+    match state:
+        case "DUE":
+            return "tried again now" if rest < 1 else f"tried again in {duration(rest)}"
+        case "CALLING":
+            return "waiting for an outside call" + ("" if rest < 1 else f", made again in {duration(rest)}")
+        case "DEAD":
+            return "dead, holds its key" if holds else "dead, its key goes on (released)"
+        case _:
+            return "waiting for its turn"
+
+
+def _print_event(row: ParkedEvent, behind: Sequence[ParkedEvent], count: int) -> None:
+    from base64 import b64decode
+
+    words = in_words(row.state, row.holds, row.due_in_s)
+    console.print(f"{row.event_type or 'No event'} {row.event_id} of {row.consumer}: {words}", style="bold")
+    if row.last_error:
+        console.print(clean(row.last_error))
+    why = f" ({row.reason})" if row.reason and row.state == "DEAD" else ""
+    console.print(f"state {row.state}{why}, attempts {row.attempts}, replays {row.replays}")
+    console.print(f"place {row.place}, key {clean(row.key)}, source {clean(row.source)}")
+    dead = f", dead {shown_time(row.dead_at)}" if row.state == "DEAD" else ""
+    console.print(f"recorded {shown_time(row.recorded_at)}, parked {shown_time(row.parked_at)}{dead}")
+    if row.fingerprint:
+        console.print(f"fingerprint {row.fingerprint}")
+    if row.decision:
+        console.print(clean(row.decision))
+    _print_failures(row)
+    if row.prepared is not None:
+        console.print("prepared for the outside call", style="bold")
+        console.print(clean(row.prepared))
+    console.print("headers", style="bold")
+    for name, value in json.loads(row.headers):
+        console.print(f"{clean(name)}: {'(null)' if value is None else _text(b64decode(value))}")
+    console.print("value", style="bold")
+    console.print(_value(row.value))
+    _print_behind(behind, count)
+
+
+def _print_failures(row: ParkedEvent) -> None:
+    failures = json.loads(row.failures)
+    if failures:
+        console.print("failed attempts, latest last", style="bold")
+    for at, error in failures:
+        console.print(f"{at}  {clean(error)}")
+
+
+def _print_behind(behind: Sequence[ParkedEvent], count: int) -> None:
+    if not count:
+        return
+    console.print(f"waiting behind it: {counted(count, BEHIND_LIMIT)}", style="bold")
+    for row in behind:
+        console.print(f"{row.event_id}  {row.event_type or '(no event)'}  {row.place}")
+    if count > BEHIND_SHOWN:
+        console.print("…")
+
+
+def _value(value: bytes | None) -> str:
+    from base64 import b64encode
+
+    if value is None:
+        return "(none)"
+    try:
+        shown = json.dumps(json.loads(value), indent=2, ensure_ascii=False)
+    except (ValueError, RecursionError):
+        shown = f"(not JSON; {len(value)} bytes in Base64)\n{b64encode(value).decode()}"
+    cut = "" if len(shown) <= MOST_SHOWN else f"\n… cut: {len(value)} bytes in all"
+    return clean(shown) + cut
+
+
+def _text(value: bytes) -> str:
+    from base64 import b64encode
+
+    try:
+        return clean(value.decode("utf-8"))
+    except UnicodeDecodeError:
+        return f"(Base64) {b64encode(value).decode()}"

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from surefoot.cli.command import Catalogues
 from surefoot.cli.loading import load_catalogue
-from surefoot.cli.options import Catalogues
 from surefoot.errors import ConfigurationError
 
 if TYPE_CHECKING:

@@ -7,9 +7,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from surefoot.cli import running
-from surefoot.cli.options import Database, LogFormatOption, required_database
-from surefoot.cli.processes import MetricsPort, check_version, serve_metrics
+from surefoot.cli.command import Database, LogFormatOption, required_database, run
+from surefoot.cli.process import MetricsPort, check_version, serve, serve_metrics
 from surefoot.database.schema import DEFAULT_SCHEMA
 from surefoot.errors import ConfigurationError
 from surefoot.http.listening import listening, url_of
@@ -47,7 +46,7 @@ def payments(
         serve_metrics(metrics_port)
     remedy = "Choose another --port or --host; 0 takes a free port."
     with listening(host, port, refusal="Payments cannot be served", remedy=remedy) as listener:
-        running.run(_serve(settings, Served(listener, host, open_)))
+        run(_serve(settings, Served(listener, host, open_)))
     typer.echo("The payments API has stopped; what was under way is finished by whoever runs next.")
 
 
@@ -88,7 +87,7 @@ async def _serve(settings: "ServiceSettings", at: Served) -> None:
     typer.echo(f"Payments are taken at {url_of(at.listener)}/v1/charges (and /docs; Ctrl-C stops it)")
     sys.stdout.flush()
     try:
-        await running.serve(service)
+        await serve(service)
     finally:
         await gateway.close()
         await alerts.close()

@@ -3,14 +3,12 @@
 from collections.abc import Callable
 from inspect import cleandoc
 from typing import TYPE_CHECKING, Annotated
-from uuid import UUID
 
 import typer
-from rich.console import Console
 
-from surefoot.cli import operating
-from surefoot.cli.options import Database, Schema
-from surefoot.cli.running import run
+from surefoot.cli.command import Database, Schema, decider, operate, required_id, required_reason
+from surefoot.cli.loading import load_sagas
+from surefoot.cli.show import aside, console
 from surefoot.database.schema import DEFAULT_SCHEMA
 from surefoot.errors import ConfigurationError
 
@@ -149,8 +147,6 @@ def _do(
     schema: str,
     given: "Given | None" = None,
 ) -> None:
-    from surefoot.cli.parked_shown import console
-    from surefoot.cli.saga.loading import load_sagas
     from surefoot.cli.saga.shown import outcome_told
     from surefoot.orchestrator import operators
     from surefoot.orchestrator.registry import Registry
@@ -158,35 +154,25 @@ def _do(
     from surefoot.saga import NotNow
     from surefoot.saga.stimulus import Operated
 
-    operated = Operated(verb, _who(by), _why(reason), step)
-    wanted = str(_uuid(saga_id))
+    who = _checked(decider(by), "--by")
+    why = _checked(required_reason(reason, "in the saga's history"), "--reason")
+    operated = Operated(verb, who, why, step)
+    wanted = str(required_id(saga_id, "a saga's id", f"surefoot saga list --entity {saga_id}"))
     registry = Registry(load_sagas(sagas))
 
-    async def work(verbs: "tuple[Connection, str]") -> "Outcome":
-        connection, schema = verbs
+    async def work(connection: "Connection") -> "Outcome":
         store = Store(registry, schema)
         return await operators.operate(connection, store, wanted, operated, given=given, version=version)
 
     try:
-        name = f"surefoot-saga-{verb}"
-        outcome = run(operating.operate(lambda *made: made, work, database=database, schema=schema, name=name))
+        outcome = operate(work, database, name=f"surefoot-saga-{verb}")
     except NotNow as error:
-        Console(stderr=True, highlight=False, soft_wrap=True).print(str(error), markup=False, style="yellow")
+        aside.print(str(error), style="yellow")
         raise typer.Exit(EXIT_NOT_NOW) from None
     console.print(outcome_told(outcome))
 
 
-def _who(by: str) -> str:
-    return _said(by.strip() or operating.user(), "--by")
-
-
-def _why(reason: str) -> str:
-    if not reason.strip():
-        raise ConfigurationError("Say why, with --reason: it is kept in the saga's history, for whoever asks later.")
-    return _said(reason.strip(), "--reason")
-
-
-def _said(text: str, option: str) -> str:
+def _checked(text: str, option: str) -> str:
     from surefoot.events.text import has_forbidden
 
     if len(text) > LONGEST_REASON:
@@ -196,12 +182,3 @@ def _said(text: str, option: str) -> str:
             f"{option} has characters in it that cannot be kept: write it as one line of plain text."
         )
     return text
-
-
-def _uuid(text: str) -> UUID:
-    try:
-        return UUID(text)
-    except ValueError:
-        raise ConfigurationError(
-            f"{text!r} is not a saga's id: those are UUIDs, as `surefoot saga list --entity {text}` shows them."
-        ) from None

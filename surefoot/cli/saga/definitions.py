@@ -4,12 +4,22 @@ Exit codes of verify: 0 proved, 1 violated, 2 nothing was proved (no such saga, 
 states), 130 interrupted.
 """
 
-from typing import Annotated
+import time
+from typing import TYPE_CHECKING, Annotated
 
 import typer
+from rich.markup import escape
+
+from surefoot.cli.loading import load_definitions
+from surefoot.cli.show import aside, styled
+
+if TYPE_CHECKING:
+    from surefoot.saga import Definition
+    from surefoot.saga.verify import Limits, Proved, Violated
 
 app = typer.Typer(no_args_is_help=True, help="Prove sagas, and draw them.")
 EXIT_VIOLATED = 1
+EXIT_INTERRUPTED = 130
 # Those of surefoot.saga.verify.Limits, which takes long to load.
 ATTEMPTS = 2
 ACTIONS = 1
@@ -39,11 +49,10 @@ def verify(
     Or print the shortest way that does not, as messages to be read top to bottom. What is proved, and within which
     limits: docs/verifying-sagas.md.
     """
-    from surefoot.cli.saga.proofs import definitions, prove
     from surefoot.saga.verify import Limits, Proved
 
     limits = Limits(attempts=attempts, undo_attempts=attempts, actions=actions, states=states)
-    verdicts = [prove(definition, limits) for definition in definitions(sagas)]
+    verdicts = [_prove(definition, limits) for definition in load_definitions(sagas)]
     if not all(isinstance(verdict, Proved) for verdict in verdicts):
         raise typer.Exit(EXIT_VIOLATED)
 
@@ -51,8 +60,59 @@ def verify(
 @app.command()
 def diagram(sagas: Sagas) -> None:
     """Draw sagas as Mermaid flowcharts: full arrows lead on, dashed ones back."""
-    from surefoot.cli.saga.proofs import definitions, title_of
     from surefoot.saga.diagram import diagram as draw
 
-    for definition in definitions(sagas):
-        typer.echo(f"%% {title_of(definition)}\n{draw(definition)}", nl=False)
+    for definition in load_definitions(sagas):
+        typer.echo(f"%% {_title_of(definition)}\n{draw(definition)}", nl=False)
+
+
+def _prove(definition: "Definition", limits: "Limits") -> "Proved | Violated":
+    from surefoot.saga import verify as verifier
+
+    seen = 0
+    title = escape(_title_of(definition))
+    with aside.status(f"{title} …") as status:
+
+        def watch(looked_at: int, known: int) -> None:
+            nonlocal seen
+            seen = looked_at
+            status.update(f"{title}: {looked_at:,} states of {known:,} known so far")
+
+        try:
+            verdict = verifier.verify(definition, limits=limits, clock=time.perf_counter, watch=watch)
+        except KeyboardInterrupt:
+            styled.print(f"{title}: interrupted after {seen:,} states. Nothing is proved.")
+            raise typer.Exit(EXIT_INTERRUPTED) from None
+    if isinstance(verdict, verifier.Proved):
+        _show_proof(title, verdict)
+    else:
+        _show_violation(title, verdict)
+    return verdict
+
+
+def _show_proof(title: str, verdict: "Proved") -> None:
+    ends = " · ".join(f"{status} {count:,}" for status, count in verdict.ends.items() if count)
+    styled.print(
+        f"[green]✓[/] {title} is proved: {verdict.states:,} states, {verdict.transitions:,} transitions, "
+        f"{verdict.seconds:.1f} s  [dim]{ends}[/]"
+    )
+
+
+def _show_violation(title: str, verdict: "Violated") -> None:
+    from surefoot.saga.verify import MEANING
+
+    styled.print(
+        f"[red]✗[/] {title} is wrong ({verdict.property}), found among {verdict.states:,} states in "
+        f"{verdict.seconds:.1f} s. The shortest way there:"
+    )
+    width = max(len(line.what) for line in verdict.path)
+    for number, line in enumerate(verdict.path, start=1):
+        beside = f"  [dim]{escape(line.standing)}[/]" if line.standing else ""
+        what = line.what.ljust(width) if beside else line.what
+        styled.print(f"  [dim]{number:>3}[/]  {escape(what)}{beside}")
+    styled.print(f"  [red]{escape(verdict.sentence)}[/]")
+    styled.print(f"  [dim]{verdict.property}: {escape(MEANING[verdict.property])}[/]")
+
+
+def _title_of(definition: "Definition") -> str:
+    return f"{definition.name} version {definition.version}"

@@ -6,7 +6,7 @@ import asyncio
 import sys
 from datetime import timedelta
 
-from surefoot.cli.running import serve
+from surefoot.cli.process import serve
 from surefoot.dlq.intake.intake import Intake
 from surefoot.dlq.jobs.outcomes import Outcomes
 from surefoot.log.postgres.log import PostgresLog

@@ -25,7 +25,7 @@ from schemas.parts import Address, Line
 from services.demo.labels import metadata
 from surefoot.audit.access import Tokens
 from surefoot.audit.people import Role
-from surefoot.cli.event_log import event_log
+from surefoot.cli.process import event_log
 from surefoot.cli.topics import declared
 from surefoot.database.connection import connect, sqlalchemy_url
 from surefoot.events import EventData, Money

@@ -15,7 +15,8 @@ import httpx
 from services.payment.api.app import Parts, PaymentsService
 from services.payment.gateway import Barred, Charged, Declined
 from services.payment.http_gateway import HttpGateway
-from surefoot.cli.running import run, serve
+from surefoot.cli.command import run
+from surefoot.cli.process import serve
 from surefoot.events import Money
 from surefoot.http.listening import url_of
 from surefoot.idempotency import IdempotencySettings, Store

@@ -9,7 +9,7 @@ from consumers.roster import CONSUMERS
 from services.commands import NAMES
 from surefoot.cli.dlq.discard import STATUSES as APPROVAL_STATUSES
 from surefoot.cli.idempotency import STATES
-from surefoot.cli.saga.commands import STATUSES as SAGA_STATUSES
+from surefoot.cli.saga.looking import STATUSES as SAGA_STATUSES
 from surefoot.dlq.jobs.views import ApprovalStatus
 from surefoot.idempotency.values import State
 from surefoot.saga.instance import Status

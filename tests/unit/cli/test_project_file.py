@@ -27,7 +27,7 @@ restock = "shop.commands:restock"
 COMMANDS = """
 import json
 import typer
-from surefoot.cli.options import Database, Kafka, Schema
+from surefoot.cli.command import Database, Kafka, Schema
 
 def shown(database: Database = None, kafka: Kafka = None, schema: Schema = "surefoot") -> None:
     typer.echo(json.dumps([database, kafka, schema]))

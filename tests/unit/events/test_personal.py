@@ -6,7 +6,7 @@ import orjson
 import pytest
 from pydantic import BaseModel, Field, field_serializer
 
-from surefoot.cli.record_line import line_of
+from surefoot.cli.topics import line_of
 from surefoot.consumer.dead_letter import diagnose
 from surefoot.events import Catalogue, EventData, Money, Personal
 from surefoot.events.json_schema import compare, export

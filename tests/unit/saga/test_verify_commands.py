@@ -4,7 +4,6 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from surefoot.cli.saga import definitions as saga_definitions
-from surefoot.cli.saga import proofs as saga_proofs
 from surefoot.cli.saga.definitions import app
 from surefoot.errors import ConfigurationError
 from surefoot.saga.verify import Limits
@@ -61,7 +60,7 @@ def test_an_interrupted_proof_is_no_verdict(monkeypatch: pytest.MonkeyPatch) -> 
     def interrupted(*_: object, **__: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(saga_proofs, "explore", interrupted)
+    monkeypatch.setattr("surefoot.saga.verify.verify", interrupted)
     ran = run("verify", f"{HERE}:right")
     assert ran.exit_code == 130
     assert ran.stdout == "one_step version 1: interrupted after 0 states. Nothing is proved.\n"

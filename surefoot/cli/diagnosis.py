@@ -3,10 +3,10 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
-from surefoot.log.port import TopicSpec
-from surefoot.log.topics import compare
+if TYPE_CHECKING:
+    from surefoot.log.port import TopicSpec
 
 OLDEST_POSTGRES = 15
 CLOCK_TOLERANCE = timedelta(seconds=2)
@@ -56,7 +56,9 @@ def check_outbox(facts: OutboxFacts) -> list[Finding]:
     return [*findings, _letters(facts)] if facts.open_letters else findings
 
 
-def check_topics(wanted: Sequence[TopicSpec], found: Mapping[str, TopicSpec]) -> list[Finding]:
+def check_topics(wanted: "Sequence[TopicSpec]", found: "Mapping[str, TopicSpec]") -> list[Finding]:
+    from surefoot.log.topics import compare
+
     problems = [problem for spec in wanted for problem in compare(spec, found.get(spec.name))]
     if not problems:
         return [Finding("ok", f"All {len(wanted)} topics are there as the catalogue declares them.")]

@@ -1,4 +1,4 @@
-"""`surefoot consume`: run a consumer, until stopped or until it has worked off what is there."""
+"""`surefoot relay`, `surefoot consume` and `surefoot orchestrate`: the processes that move events, until stopped."""
 
 import logging
 import os
@@ -7,11 +7,9 @@ from typing import TYPE_CHECKING, Annotated, NoReturn
 
 import typer
 
-from surefoot.cli.event_log import event_log
-from surefoot.cli.loading import load
-from surefoot.cli.options import Database, Kafka, LogFormatOption, Schema, required_database
-from surefoot.cli.processes import MetricsPort, check_version, collect_rarely, serve_metrics
-from surefoot.cli.running import run, serve
+from surefoot.cli.command import Database, Kafka, LogFormatOption, Schema, required_database, run
+from surefoot.cli.loading import load, load_sagas
+from surefoot.cli.process import MetricsPort, places, prepared, require_topics, serve, serve_metrics
 from surefoot.database.schema import DEFAULT_SCHEMA
 from surefoot.errors import ConfigurationError, words_of
 from surefoot.telemetry.logging import set_up_logging
@@ -21,8 +19,45 @@ if TYPE_CHECKING:
     from surefoot.consumer_runtime.partitions import From
     from surefoot.consumer_runtime.settings import ConsumerSettings
     from surefoot.log.port import EventLog
+    from surefoot.relay.settings import RelaySettings
+    from surefoot.saga import Saga
 
 EXIT_STUCK = 2
+
+
+def relay(
+    database: Database = None,
+    kafka: Kafka = None,
+    schema: Schema = DEFAULT_SCHEMA,
+    metrics_port: MetricsPort = None,
+    log_format: LogFormatOption = "text",
+) -> None:
+    """Publish committed outbox events, in order per key, until Ctrl-C.
+
+    Start as many as you like, on as many hosts as you like: they share the shards among themselves and take over from
+    one that dies. Everything else is set by the environment: SUREFOOT_RELAY_LEASE, SUREFOOT_RELAY_MAX_ATTEMPTS,
+    SUREFOOT_RELAY_ALERT_WEBHOOK … (docs/relay.md lists them).
+    """
+    from surefoot.relay.settings import RelaySettings
+
+    set_up_logging(log_format)
+    url = required_database(database)
+    settings = RelaySettings(db_schema=schema)
+    serve_metrics(metrics_port)
+    run(_relay(url, kafka, settings))
+
+
+async def _relay(url: str, kafka: str | None, settings: "RelaySettings") -> None:
+    import structlog
+
+    from surefoot.relay.runtime import Relay
+
+    log = structlog.get_logger("surefoot.relay")
+    async with prepared(url, kafka, settings.db_schema) as event_log:
+        service = Relay(url, event_log, settings)
+        log.info("relay starts", name=service.name, **places(url, kafka))
+        await serve(service)
+    log.info("relay stopped; its shards are free for others", name=service.name)
 
 
 def consume(
@@ -66,8 +101,7 @@ def consume(
         raise ConfigurationError(
             f"{consumer} is a {type(found).__name__} and no Consumer: name the object that handlers are declared with."
         )
-    if metrics_port is not None:
-        serve_metrics(metrics_port)
+    serve_metrics(metrics_port)
     run(_consume(found, url, kafka, settings, once=once, begin=None if begin is None else parse_from(begin)))
 
 
@@ -77,18 +111,14 @@ async def _consume(
     import structlog
 
     from surefoot.consumer_runtime.runtime import ConsumerRuntime
-    from surefoot.database.connection import shown_url
 
     log = structlog.get_logger("surefoot.consumer")
-    await check_version(url, settings.db_schema)
-    collect_rarely()
-    async with event_log(kafka, url, settings.db_schema) as its_log:
-        await _check_topics(consumer, its_log)
-        await _check_begin(consumer, its_log, begin)
-        service = ConsumerRuntime(consumer, url, its_log, settings, begin=begin, once=once)
-        where = kafka or "the Postgres log of this database"
+    async with prepared(url, kafka, settings.db_schema) as event_log:
+        await _check_topics(consumer, event_log)
+        await _check_begin(consumer, event_log, begin)
+        service = ConsumerRuntime(consumer, url, event_log, settings, begin=begin, once=once)
         topics = [topic.name for topic in consumer.topics]
-        log.info("consumer starts", name=service.name, topics=topics, database=shown_url(url), log=where)
+        log.info("consumer starts", name=service.name, topics=topics, **places(url, kafka))
         try:
             await serve(service)
         except Exception as error:
@@ -112,14 +142,14 @@ async def _check_topics(consumer: "Consumer", event_log: "EventLog") -> None:
     from surefoot.consumer.contracts import saga_replies
     from surefoot.consumer.handlers import is_for_commands
 
-    wanted = [name for topic in consumer.topics for name in (topic.name, topic.dead_letters.name)]
+    wanted = _topics_of(consumer)
     if any(is_for_commands(handler) for handler in consumer.handlers):
         wanted.append(saga_replies.name)  # a command that dies says so there
-    missing = sorted(set(wanted) - set(await event_log.describe(wanted)))
-    if missing:
-        raise ConfigurationError(
-            f"The log has no topic {', '.join(missing)}, which {consumer.name} needs. Run: surefoot topics create"
-        )
+    await require_topics(event_log, wanted, f"{consumer.name} needs")
+
+
+def _topics_of(consumer: "Consumer") -> list[str]:
+    return [name for topic in consumer.topics for name in (topic.name, topic.dead_letters.name)]
 
 
 async def _check_begin(consumer: "Consumer", event_log: "EventLog", begin: "From | None") -> None:
@@ -133,3 +163,51 @@ async def _check_begin(consumer: "Consumer", event_log: "EventLog", begin: "From
         )
     if begin.where not in await event_log.end_offsets(topic):
         raise ConfigurationError(f"--from names the partition {topic}/{partition}, and the topic has no such one.")
+
+
+def orchestrate(
+    sagas: Annotated[
+        list[str] | None,
+        typer.Argument(
+            help="The sagas to run, each as package.module:name; a name may be a list of them. Every version that has "
+            "sagas under way has to be among them. Without any: those of the project file.",
+            show_default=False,
+            metavar="SAGA…",
+        ),
+    ] = None,
+    database: Database = None,
+    kafka: Kafka = None,
+    schema: Schema = DEFAULT_SCHEMA,
+    metrics_port: MetricsPort = None,
+    log_format: LogFormatOption = "text",
+) -> None:
+    """Run sagas until Ctrl-C: each begins on its start event, commands services, and ends: done, undone, or stuck in
+    front of an operator.
+
+    Start as many as you like; they share the work. Look with `surefoot saga list`, act with `surefoot saga retry`. How
+    it runs is set by the environment: SUREFOOT_ORCHESTRATOR_GRACE, SUREFOOT_CONSUMER_BATCH_RECORDS …
+    """
+    set_up_logging(log_format)
+    url = required_database(database)
+    found = load_sagas(sagas)
+    serve_metrics(metrics_port)
+    run(_orchestrate(found, url, kafka, schema))
+
+
+async def _orchestrate(sagas: "list[Saga]", url: str, kafka: str | None, schema: str) -> None:
+    import structlog
+
+    from surefoot.consumer_runtime.settings import ConsumerSettings
+    from surefoot.orchestrator.runtime import OrchestratorRuntime
+    from surefoot.orchestrator.settings import OrchestratorSettings
+
+    log = structlog.get_logger("surefoot.orchestrator")
+    async with prepared(url, kafka, schema) as event_log:
+        settings = OrchestratorSettings(db_schema=schema)
+        reading = ConsumerSettings(db_schema=schema, concurrency=settings.concurrency)
+        service = OrchestratorRuntime(sagas, url, event_log, settings, reading)
+        await require_topics(event_log, _topics_of(service.consumer), "the sagas need")
+        names = [f"{name} v{version}" for name, version in service.registry.definitions]
+        log.info("orchestrator starts", name=service.name, sagas=names, **places(url, kafka))
+        await serve(service)
+    log.info("orchestrator stopped; others go on with its sagas", name=service.name)

@@ -1,31 +1,43 @@
-"""`surefoot saga …`: look at sagas, decide about them, prove and draw definitions, serve the read API.
+"""`surefoot saga list|show|serve`: look at sagas, from a terminal or over HTTP."""
 
-Exit codes: 0 done; 1 nothing was changed, with the reason why not now; 2 it could not be tried; 130 interrupted.
-"""
-
-from collections.abc import Awaitable, Callable
-from typing import TYPE_CHECKING, Annotated, TypeVar
-from uuid import UUID
+import re
+import socket
+from datetime import timedelta
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from surefoot.cli.operating import operate
-from surefoot.cli.options import Database, Schema
-from surefoot.cli.running import run
+from surefoot.cli.command import (
+    AsJson,
+    Database,
+    Limit,
+    LogFormatOption,
+    Open,
+    Schema,
+    as_id,
+    choice,
+    operate,
+    required_database,
+    run,
+)
+from surefoot.cli.loading import load_sagas
+from surefoot.cli.process import OTHER_ADDRESS, Host, Port, announce, check_version
+from surefoot.cli.process import serve as serve_until_stopped
 from surefoot.cli.saga.deciding import Sagas
-from surefoot.cli.saga.deciding import app as deciding
-from surefoot.cli.saga.definitions import diagram, verify
-from surefoot.cli.saga.serve import serve
+from surefoot.cli.show import console, print_json, say_if_cut
 from surefoot.database.schema import DEFAULT_SCHEMA
 from surefoot.errors import ConfigurationError
+from surefoot.http.listening import listening, refuse_others, url_of
+from surefoot.telemetry.logging import set_up_logging
 
 if TYPE_CHECKING:
+    from surefoot.database.connection import Connection
     from surefoot.orchestrator.looking import Looking
     from surefoot.orchestrator.registry import Registry
     from surefoot.orchestrator.views import SagaLine, SagaView
     from surefoot.saga.instance import Status
 
-T = TypeVar("T")
+NAME = "surefoot-saga"
 STATUSES: "tuple[Status, ...]" = (
     "RUNNING",
     "COMPENSATING",
@@ -38,15 +50,13 @@ STATUSES: "tuple[Status, ...]" = (
 """All that there are, written down again: where they are declared takes long to load."""
 HISTORY_SHOWN = 500
 SEVERAL = 50
-
-app = typer.Typer(
-    no_args_is_help=True,
-    help="""Sagas: which are stuck or slow and why; pause, resume, retry, skip or undo one; prove and draw definitions.
-
-    Begin with `surefoot saga list --status STUCK`, then `surefoot saga show` with an id of it: it says in a sentence
-    where the saga stands, and which commands can be given now.""",
+READ_BY_ALL = (
+    "the read API has no access control of its own yet: whoever reaches it reads every saga. Put a proxy that knows "
+    "who may in front of 127.0.0.1; or say --open."
 )
-AsJson = Annotated[bool, typer.Option("--json", help="Print JSON, for programs.")]
+_UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86400}
+_DURATION = re.compile(r"(\d{1,6})\s?([smhd])")
+app = typer.Typer()
 
 
 @app.command("list")
@@ -68,7 +78,7 @@ def list_(
             metavar="DURATION",
         ),
     ] = None,
-    limit: Annotated[int, typer.Option(min=1, max=10_000, help="Most lines to show.")] = 50,
+    limit: Limit = 50,
     as_json: AsJson = False,
     database: Database = None,
     schema: Schema = DEFAULT_SCHEMA,
@@ -77,34 +87,31 @@ def list_(
 
     With --status COMPLETED, COMPENSATED or FAILED: ended ones, newest first.
     """
-    from surefoot.cli.parked_shown import console
-    from surefoot.cli.saga.sentences import parse_duration
-    from surefoot.cli.saga.shown import print_json, print_line
-    from surefoot.orchestrator.looking import Wanted
+    from surefoot.cli.saga.shown import print_line
+    from surefoot.orchestrator.looking import Looking, Wanted
 
     wanted = Wanted(
-        _status(status),
+        None if status is None else choice(status, STATUSES, "is not a status. Choose"),
         saga_type,
         step,
         entity,
-        None if slow is None else parse_duration(slow),
+        None if slow is None else _duration(slow),
         under_way=status is None and entity is None,
     )
 
-    async def work(looking: "Looking") -> None:
-        sagas = await looking.pressing(wanted, limit)
-        if as_json:
-            print_json([saga.model_dump(mode="json") for saga in sagas])
-            return
-        for saga in sagas:
-            print_line(saga)
-        if not sagas:
-            narrowed = any((status, saga_type, step, entity, slow))
-            console.print("There is no saga that fits." if narrowed else "No saga is under way.")
-        elif len(sagas) == limit:
-            console.print(f"There may be more: these are the first {limit} (see --limit).")
+    async def work(connection: "Connection") -> "list[SagaLine]":
+        return await Looking(connection, schema).pressing(wanted, limit)
 
-    run(_with(database, schema, work))
+    sagas = operate(work, database, name=NAME)
+    if as_json:
+        print_json([saga.model_dump(mode="json") for saga in sagas])
+        return
+    for saga in sagas:
+        print_line(saga)
+    if not sagas:
+        narrowed = any((status, saga_type, step, entity, slow))
+        console.print("There is no saga that fits." if narrowed else "No saga is under way.")
+    say_if_cut(len(sagas), limit)
 
 
 @app.command()
@@ -123,16 +130,15 @@ def show(
     schema: Schema = DEFAULT_SCHEMA,
 ) -> None:
     """Show one saga: where it stands and what you can do, its steps, its history, and what is parked for it."""
-
-    from surefoot.cli.parked_shown import console
-    from surefoot.cli.saga.sentences import where_it_stands
-    from surefoot.cli.saga.shown import print_json, print_saga
+    from surefoot.cli.saga.shown import print_saga, where_it_stands
+    from surefoot.orchestrator.looking import Looking
     from surefoot.orchestrator.possible import needs_result, possible
 
-    async def work(looking: "Looking") -> None:
+    async def work(connection: "Connection") -> None:
+        looking = Looking(connection, schema)
         registry = _registry(sagas)
-        async with looking.connection.transaction():
-            await looking.connection.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY")
+        async with connection.transaction():
+            await connection.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY")
             saga = await _found(looking, name)
             history = await looking.latest(saga.saga_id, HISTORY_SHOWN)
             parked = await looking.parked(saga, registry)
@@ -154,21 +160,14 @@ def show(
         }
         print_json(made)
 
-    run(_with(database, schema, work))
-
-
-# The verbs, which decide; and what others bring: the read API, proofs and pictures of definitions.
-app.registered_commands += deciding.registered_commands
-app.command()(serve)
-app.command()(verify)
-app.command()(diagram)
+    operate(work, database, name=NAME)
 
 
 async def _found(looking: "Looking", name: str) -> "SagaView":
     """By its id, or as the only one about an entity."""
     from surefoot.orchestrator.looking import Wanted, ids_of
 
-    saga_id = _uuid(name)
+    saga_id = as_id(name)
     found = None if saga_id is None else await looking.get(saga_id)
     if found is not None:
         return found
@@ -187,7 +186,6 @@ async def _found(looking: "Looking", name: str) -> "SagaView":
 
 def _registry(names: list[str] | None) -> "Registry | None":
     """None if there is none here. Looking goes without; but a mistake in --sagas is said."""
-    from surefoot.cli.saga.loading import load_sagas
     from surefoot.orchestrator.registry import Registry
 
     try:
@@ -198,23 +196,41 @@ def _registry(names: list[str] | None) -> "Registry | None":
         return None
 
 
-def _status(text: str | None) -> "Status | None":
-    if text is None:
-        return None
-    for status in STATUSES:
-        if text.upper() == status:
-            return status
-    raise ConfigurationError(f"{text!r} is not a status. Choose one of {', '.join(STATUSES)}.")
+def _duration(text: str) -> timedelta:
+    found = _DURATION.fullmatch(text.strip())
+    if found is None:
+        raise ConfigurationError(f"{text!r} is no duration: write a number and s, m, h or d, such as 90s, 10m or 2h.")
+    return timedelta(seconds=int(found[1]) * _UNITS[found[2]])
 
 
-def _uuid(text: str) -> UUID | None:
-    try:
-        return UUID(text)
-    except ValueError:
-        return None
+def serve(
+    host: Host = "127.0.0.1",
+    port: Port = 8080,
+    open_: Open = False,
+    database: Database = None,
+    schema: Schema = DEFAULT_SCHEMA,
+    log_format: LogFormatOption = "text",
+) -> None:
+    """Serve sagas over HTTP until Ctrl-C: where each stands, its history, how many wait for what. It only reads.
+
+    GET /sagas, /sagas/{id}, /sagas/{id}/history, /sagas/summary, /healthz; all of it is described at /docs.
+    """
+    set_up_logging(log_format)
+    url = required_database(database)
+    if not open_:
+        refuse_others(host, READ_BY_ALL)
+    with listening(host, port, refusal="Sagas cannot be served", remedy=OTHER_ADDRESS) as listener:
+        run(_serve(url, schema, listener))
+    typer.echo("The read API has stopped.")
 
 
-async def _with(database: str | None, schema: str, work: "Callable[[Looking], Awaitable[T]]") -> T:
-    from surefoot.orchestrator.looking import Looking
+async def _serve(url: str, schema: str, listener: socket.socket) -> None:
+    from surefoot.http.server import HttpService  # FastAPI takes its time to load; the other commands go without
+    from surefoot.orchestrator.http import api
 
-    return await operate(Looking, work, database=database, schema=schema, name="surefoot-saga")
+    await check_version(url, schema)
+    announce(f"Sagas are at {url_of(listener)}/sagas (Ctrl-C stops it)")
+    service = HttpService(api(url, schema), listener)
+    await serve_until_stopped(service)
+    if not service.has_started:
+        raise ConfigurationError("The read API could not be started: the log above says why.")

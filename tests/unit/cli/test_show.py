@@ -5,7 +5,7 @@ from io import StringIO
 import pytest
 from rich.console import Console
 
-from surefoot.cli.dlq.table_shown import Column, print_table
+from surefoot.cli.show import Column, print_table
 
 ID = "0192f0c1-7a3e-7c41-9d0a-6f1f0d6f3b11"
 COLUMNS = [Column("id"), Column("open", is_number=True), Column("what is wrong", wraps=True)]

@@ -1,19 +1,61 @@
-"""What `surefoot doctor` looks at: the database, its tables, and the topics of the log."""
+"""`surefoot migrate` makes the tables; `surefoot doctor` says whether everything is there that should be."""
 
 from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Annotated
 
-from surefoot.cli.doctor.checks import Finding, OutboxFacts, check_outbox, check_topics, check_version
-from surefoot.cli.event_log import event_log
+import typer
+from rich.markup import escape
+
+from surefoot.cli.command import Catalogues, Database, Kafka, Schema, required_database, run
+from surefoot.cli.diagnosis import Finding, OutboxFacts, check_outbox, check_topics, check_version
+from surefoot.cli.loading import load_known_catalogue
+from surefoot.cli.process import event_log
+from surefoot.cli.show import styled
 from surefoot.cli.topics import declared
-from surefoot.database.connection import close_quietly, connect, explain, is_database_error
-from surefoot.database.version import current_version, newest_version
+from surefoot.database.schema import DEFAULT_SCHEMA, DEFAULT_SHARDS, checked_schema
 from surefoot.errors import DatabaseUnavailable, LogUnavailable
-from surefoot.events import Catalogue
+
+if TYPE_CHECKING:
+    from surefoot.events import Catalogue
 
 FAILED_LIMIT = 1000
+MARKS = {"ok": "[green]✓[/]", "warning": "[yellow]![/]", "error": "[red]✗[/]"}
 
 
-async def examine(url: str, kafka: str | None, schema: str, catalogue: Catalogue) -> list[Finding]:
+def migrate(
+    database: Database = None,
+    schema: Schema = DEFAULT_SCHEMA,
+    shards: Annotated[
+        int, typer.Option(help="Outbox shards, the most relays that can share the work. Counts the first time only.")
+    ] = DEFAULT_SHARDS,
+) -> None:
+    """Make or update Surefoot's tables, in a schema of their own. Safe to run again, also from several places."""
+    from surefoot.database.connection import shown_url
+    from surefoot.database.migrate import migrate as migrate_tables
+
+    url = required_database(database)
+    version = run(migrate_tables(url, schema=schema, shards=shards))
+    styled.print(f"The schema [bold]{schema}[/] at {escape(shown_url(url))} is at version {version}.")
+
+
+def doctor(
+    database: Database = None, kafka: Kafka = None, schema: Schema = DEFAULT_SCHEMA, catalogue: Catalogues = None
+) -> None:
+    """Check the set-up: database, tables, broker, topics, clocks, leases. Exit code 1 if something is wrong."""
+    url = required_database(database)
+    findings = run(_examine(url, kafka, checked_schema(schema), load_known_catalogue(catalogue or [])))
+    for finding in findings:
+        styled.print(f"{MARKS[finding.level]} {escape(finding.sentence)}")
+        if finding.advice:
+            styled.print(f"  [dim]→ {escape(finding.advice)}[/]")
+    if any(finding.level == "error" for finding in findings):
+        raise typer.Exit(1)
+
+
+async def _examine(url: str, kafka: str | None, schema: str, catalogue: "Catalogue") -> list[Finding]:
+    from surefoot.database.connection import explain, is_database_error
+    from surefoot.database.version import current_version, newest_version
+
     try:
         version = await current_version(url, schema=schema)
     except DatabaseUnavailable as error:
@@ -30,7 +72,7 @@ async def examine(url: str, kafka: str | None, schema: str, catalogue: Catalogue
     return findings + await _examine_log(url, kafka, schema, catalogue)
 
 
-async def _examine_log(url: str, kafka: str | None, schema: str, catalogue: Catalogue) -> list[Finding]:
+async def _examine_log(url: str, kafka: str | None, schema: str, catalogue: "Catalogue") -> list[Finding]:
     wanted = declared(catalogue)
     try:
         async with event_log(kafka, url, schema) as log:
@@ -42,6 +84,8 @@ async def _examine_log(url: str, kafka: str | None, schema: str, catalogue: Cata
 
 
 async def _gather(url: str, schema: str) -> OutboxFacts:
+    from surefoot.database.connection import close_quietly, connect
+
     connection = await connect(url, name="surefoot-doctor")
     try:
         before = datetime.now(UTC)

@@ -1,1 +1,0 @@
-"""surefoot doctor: is everything in place?"""
