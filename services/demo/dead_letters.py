@@ -15,13 +15,13 @@ from sqlalchemy import text
 from sqlalchemy.ext.asyncio import create_async_engine
 
 from schemas import catalogue
-from services import children
-from services.children import Child
 from services.demo.labels import DEPLOY, metadata
 from services.demo.letters_outcome import Ended
 from services.demo.parcels import COUNTRIES, MISTYPED, ORDERS, TEST, take_orders
 from services.demo.terminal import Operator
-from services.platform import free_port
+from services.local_platform import children
+from services.local_platform.children import Child
+from services.local_platform.platform import free_port
 from surefoot.cli.event_log import event_log
 from surefoot.cli.topics import declared
 from surefoot.database.connection import Connection, connect, sqlalchemy_url

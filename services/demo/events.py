@@ -15,11 +15,11 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from sqlalchemy.ext.asyncio import create_async_engine
 
 from schemas import catalogue
-from services import children
 from services.demo.outcome import Outcome
 from services.demo.shop import Shop
 from services.demo.trouble import Trouble
 from services.demo.watch import Watch
+from services.local_platform import children
 from surefoot.cli.event_log import event_log
 from surefoot.cli.record_line import line_of
 from surefoot.cli.topics import declared

@@ -13,8 +13,8 @@ from rich.table import Table
 
 from services.checks import charges, ledger
 from services.demo.payments_outcome import Ended
-from services.local_payments import local_payments
-from services.platform import Platform, free_port
+from services.local_platform.local_payments import local_payments
+from services.local_platform.platform import Platform, free_port
 from surefoot.client import Answer, Client, Patience, new_key
 from surefoot.database.connection import Connection, connect
 

@@ -16,7 +16,7 @@ from services.buyers.buyers import Buyers, Seen
 from services.buyers.wishes import Wish, stock, wishes
 from services.checks import contradictions
 from services.demo.board import Counts, board, look
-from services.platform import Platform
+from services.local_platform.platform import Platform
 from services.settings import ServiceSettings
 from surefoot.cli.event_log import event_log
 from surefoot.database.connection import Connection, connect

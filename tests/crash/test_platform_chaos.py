@@ -17,7 +17,7 @@ import pytest
 from services.buyers.buyers import Buyers
 from services.buyers.wishes import Wish, stock, wishes
 from services.checks import money
-from services.platform import Platform
+from services.local_platform.platform import Platform
 from surefoot.database.connection import connect
 from surefoot.database.embedded import EmbeddedPostgres
 from surefoot.log.kafka.log import KafkaLog

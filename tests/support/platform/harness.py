@@ -9,7 +9,7 @@ from orchestrator.sagas import sagas
 from services.buyers.buyers import Buyers
 from services.checks import contradictions
 from services.demo.board import Counts, look
-from services.platform import Platform
+from services.local_platform.platform import Platform
 from surefoot.database.connection import Connection, Row
 from surefoot.log.port import EventLog, TopicPartition
 from surefoot.orchestrator.consumer import NAME as ORCHESTRATOR

@@ -8,7 +8,7 @@ from pathlib import Path
 import orjson
 from cryptography.fernet import Fernet
 
-from services.local_token import kept, write_private
+from services.local_platform.local_token import kept, write_private
 from services.payment.api.access import LOCAL_TENANT, hash_of
 
 KEY, SECRET = "payments.key", "payments.secret"

@@ -13,8 +13,8 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from schemas import catalogue
-from services import children
-from services.children import Child
+from services.local_platform import children
+from services.local_platform.children import Child
 from services.settings import SERVICES, ServiceSettings
 from services.tables import create_tables
 from surefoot.cli.event_log import event_log
