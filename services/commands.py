@@ -38,7 +38,7 @@ NAMES: "tuple[Service, ...]" = (
     "notification",
     "flow",
 )
-"""The services in `consumers.roster`, which takes long to load."""
+"""The services in `consumers.runtime`, which takes long to load."""
 CLOSED = "The front doors cannot be opened"
 app = typer.Typer(no_args_is_help=True, help="The reference services: a shop that the platform's sagas drive.")
 

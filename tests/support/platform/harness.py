@@ -4,7 +4,7 @@ from collections.abc import Iterable, Sequence, Set
 from dataclasses import dataclass, field
 from typing import Any
 
-from consumers.roster import CONSUMERS
+from consumers.runtime import CONSUMERS
 from orchestrator.sagas import sagas
 from services.buyers.buyers import Buyers
 from services.checks import contradictions

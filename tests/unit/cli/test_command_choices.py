@@ -5,7 +5,7 @@ from typing import get_args
 
 import pytest
 
-from consumers.roster import CONSUMERS
+from consumers.runtime import CONSUMERS
 from services.commands import NAMES
 from surefoot.cli.dlq.discard import STATUSES as APPROVAL_STATUSES
 from surefoot.cli.idempotency import STATES
