@@ -9,8 +9,7 @@ import asyncpg
 import pytest
 from sqlalchemy.ext.asyncio import AsyncEngine, create_async_engine
 
-from services.checks.ledger import Violation, findings
-from services.checks.ledger_books import read_books
+from services.checks.ledger import Violation, findings, read_books
 from services.ledger import Ledger, Move, statements
 from services.ledger.contention_retry import CONTENTION_RETRY, ContentionRetry
 from services.ledger.statement import Statement

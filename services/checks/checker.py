@@ -1,16 +1,26 @@
-"""How the checkers read: several queries in one snapshot of a database, or a sentence that says why not."""
+"""What the checkers share: a finding, and how they read books: several queries in one snapshot of a database."""
 
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, Generic, TypeVar
 
 from services.settings import SERVICES
 from surefoot.database.connection import Row, close_quietly, connect, explain, is_missing_table, shown_url
 from surefoot.errors import SchemaOutdated
 
+Violation = TypeVar("Violation", bound=str)
 Rows = list[tuple[Any, ...]]
 
 
+@dataclass(frozen=True, slots=True)
+class Finding(Generic[Violation]):
+    """Which rule is broken, in a word of the checker's own, and how, in a sentence."""
+
+    violation: Violation
+    sentence: str
+
+
 async def read(url: str, *queries: str) -> list[Rows]:
-    """The rows of each query."""
+    """The rows of each query, or an error whose sentence says why there are none."""
     connection = await connect(url, name="surefoot services check")
     try:
         async with connection.transaction():
