@@ -1,29 +1,78 @@
 """The whole platform on this machine, one process of each kind: what `surefoot demo` and `surefoot up` run.
 
-platform = Platform(url, directory)
-await platform.prepare()
-await platform.start_all()
-…
-await platform.stop_all()
+    platform = Platform(url, directory)
+    await platform.prepare()
+    await platform.start_all()
+    …
+    await platform.stop_all()
+
+The processes end when the command that started them ends, also when it is killed.
 """
 
 import asyncio
+import os
+import signal
 import socket
+import sys
 from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 
 from schemas import catalogue
-from services.local_platform import children
-from services.local_platform.children import Child
 from services.settings import SERVICES, ServiceSettings
 from services.tables import create_tables
 from surefoot.cli.event_log import event_log
 from surefoot.cli.topics import declared
 from surefoot.database.migrate import migrate
 from surefoot.database.schema import DEFAULT_SCHEMA
+from surefoot.process_guard import create_guarded_process
 
+STOP_TIMEOUT_S = 15
 PAYMENT = ("payment",)
 OTHERS = ("checkout", "order", "warehouse", "shipping", "returns", "notification", "flow")
+
+
+@dataclass(slots=True)
+class Child:
+    name: str
+    process: asyncio.subprocess.Process
+    log: Path
+
+    @property
+    def pid(self) -> int:
+        return self.process.pid
+
+    @property
+    def is_alive(self) -> bool:
+        return self.process.returncode is None
+
+    def kill(self) -> None:
+        """As a power cut would."""
+        if self.is_alive:
+            self.process.send_signal(signal.SIGKILL)
+
+    async def stop(self) -> None:
+        """Ask it to finish what it does; insist after a while."""
+        if self.is_alive:
+            self.process.send_signal(signal.SIGTERM)
+            try:
+                await asyncio.wait_for(self.process.wait(), STOP_TIMEOUT_S)
+            except TimeoutError:
+                self.kill()
+        await self.process.wait()
+
+
+async def start_child(name: str, *arguments: str, log: Path, environment: dict[str, str] | None = None) -> Child:
+    """Start `surefoot <arguments>` with its output in a file. Ctrl-C reaches the parent, which stops its children."""
+    with log.open("ab") as output:
+        process = await create_guarded_process(
+            *(sys.executable, "-m", "surefoot"),
+            *arguments,
+            stdout=output,
+            stderr=output,
+            env={**os.environ, **(environment or {})},
+        )
+    return Child(name, process, log)
 
 
 class Platform:
@@ -76,7 +125,7 @@ class Platform:
             await log.create(declared(catalogue))
 
     async def start(self, name: str) -> Child:
-        child = self.running[name] = await children.start(
+        child = self.running[name] = await start_child(
             name, *self.commands[name], log=self.log_of(name), environment=self._environment
         )
         return child

@@ -17,8 +17,7 @@ from surefoot.http.listening import listening
 if TYPE_CHECKING:
     from asyncio import Event
 
-    from services.local_platform.children import Child
-    from services.local_platform.platform import Platform
+    from services.local_platform.platform import Child, Platform
 
 console = Console(highlight=False, soft_wrap=True)
 RESTART_PAUSE_S = 1.0
@@ -96,8 +95,7 @@ def _run(directory: Path, relays: int, ports: Mapping[str, Port]) -> None:
 async def _serve(url: str, directory: Path, relays: int, ports: Mapping[str, Port]) -> None:
     import asyncio
 
-    from services.local_platform.local_payments import local_payments
-    from services.local_platform.local_token import local_token
+    from services.local_platform.keys import local_payments, local_token
     from services.local_platform.platform import Platform
 
     stopping = asyncio.Event()

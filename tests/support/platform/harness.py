@@ -8,7 +8,7 @@ from consumers.runtime import CONSUMERS
 from orchestrator.sagas import sagas
 from services.buyers.buyers import Buyers
 from services.checks import contradictions
-from services.demo.board import Counts, look
+from services.demo.sagas import Counts, look
 from services.local_platform.platform import Platform
 from surefoot.database.connection import Connection, Row
 from surefoot.log.port import EventLog, TopicPartition
