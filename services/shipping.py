@@ -1,7 +1,10 @@
-"""Shipping's tables: parcels to buyers, labels for what comes back, and parcels that go back a second time."""
+"""The shipping service's tables; which carrier goes where, and which parcels none of them fetches."""
 
 from sqlalchemy import CheckConstraint, Column, DateTime, MetaData, Table, Text, func
 from sqlalchemy.dialects.postgresql import JSONB
+
+from schemas.parts import Address
+from schemas.shipping import LabelRefusal
 
 metadata = MetaData(schema="shipping")
 
@@ -38,3 +41,17 @@ parcels_back = Table(
     Column("ship_to", JSONB, nullable=False),
     Column("requested_at", DateTime(timezone=True), nullable=False, server_default=func.clock_timestamp()),
 )
+
+
+NEAR = frozenset({"AT", "BE", "CH", "CZ", "DE", "DK", "ES", "FI", "FR", "IE", "IT", "LU", "NL", "NO", "PL", "PT", "SE"})
+FAR = frozenset({"AU", "CA", "GB", "JP", "NZ", "US"})
+
+
+def carrier_to(address: Address) -> str:
+    """Parcels go everywhere; what is not near goes by air."""
+    return "post" if address.country in NEAR else "air-freight"
+
+
+def refusal_of(ship_from: Address) -> LabelRefusal | None:
+    """Why no carrier fetches a parcel there; None if one does."""
+    return None if ship_from.country in NEAR | FAR else "address_not_served"
