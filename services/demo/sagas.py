@@ -12,8 +12,7 @@ from rich.console import Console
 from rich.live import Live
 from rich.table import Table
 
-from services.buyers.buyers import Buyers, Seen
-from services.buyers.wishes import Wish, stock, wishes
+from services.buyers import Buyers, Seen, Wish, stock, wishes
 from services.checks import contradictions
 from services.local_platform.platform import Platform
 from services.settings import ServiceSettings

@@ -127,8 +127,7 @@ async def _serve(url: str, directory: Path, relays: int, ports: Mapping[str, Por
 
 async def _open_shop(platform: "Platform") -> None:
     """Fill the shelves, the first time."""
-    from services.buyers.buyers import Buyers
-    from services.buyers.wishes import stock
+    from services.buyers import Buyers, stock
     from surefoot.database.connection import connect
 
     connection = await connect(platform.settings.database_of("warehouse"), name="surefoot up")

@@ -14,8 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from services.buyers.buyers import Buyers
-from services.buyers.wishes import Wish, stock, wishes
+from services.buyers import Buyers, Wish, stock, wishes
 from services.checks import money
 from services.local_platform.platform import Platform
 from surefoot.database.connection import connect

@@ -6,7 +6,7 @@ from typing import Any
 
 from consumers.runtime import CONSUMERS
 from orchestrator.sagas import sagas
-from services.buyers.buyers import Buyers
+from services.buyers import Buyers
 from services.checks import contradictions
 from services.demo.sagas import Counts, look
 from services.local_platform.platform import Platform

@@ -10,7 +10,7 @@ import pytest
 import yaml
 from prometheus_client.metrics import MetricWrapperBase
 
-import services.ledger.metrics
+import services.ledger.moves
 import services.payment.metrics
 import surefoot.idempotency.metrics
 from tests.support.corpus import each_of
@@ -19,7 +19,7 @@ ROOT = Path(__file__).parents[3]
 RULES: list[dict[str, Any]] = [
     rule for group in yaml.safe_load((ROOT / "docs" / "alerts.yaml").read_text())["groups"] for rule in group["rules"]
 ]
-MODULES = (surefoot.idempotency.metrics, services.payment.metrics, services.ledger.metrics)
+MODULES = (surefoot.idempotency.metrics, services.payment.metrics, services.ledger.moves)
 
 
 def exported(*modules: ModuleType) -> dict[str, set[str]]:

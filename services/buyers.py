@@ -1,9 +1,11 @@
-"""Buyers and carriers at work, through the services' own doors: sessions, placements, returns, pickups.
+"""Simulated buyers and carriers: they open sessions, place orders (some click twice), give goods back, fetch parcels.
 
-Whatever they find away they try again, as people do.
+What they want is always the same for the same seed. They go through the services' own doors, and what they find away
+they try again, as people do.
 """
 
 import asyncio
+import random
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -16,20 +18,68 @@ from sqlalchemy.ext.asyncio import AsyncEngine, AsyncSession, create_async_engin
 from uuid_utils import uuid7
 
 from consumers.shipping import NoParcel, confirm_pickup
-from schemas.order import PlacementRequested
-from schemas.parts import StockLine
-from services.buyers.wishes import Wish
+from schemas.order import Mode, PlacementRequested
+from schemas.parts import Address, Line, StockLine
 from services.checkout.sessions import NotPlaced, Placed, open_session, place, total_of
 from services.returns.requests import Return, request_return
 from services.settings import Service, ServiceSettings
-from services.warehouse import stock
+from services.warehouse.stock import receive
 from surefoot import outbox
 from surefoot.database.connection import sqlalchemy_url
+from surefoot.events import Money
 
 T = TypeVar("T")
 LOOK_S = 0.05
 AGAIN_S = 0.3
 HOLD = timedelta(minutes=10)
+ARTICLES = tuple(f"article-{n:02}" for n in range(20))
+SCARCE = ("last-pieces-1", "last-pieces-2")
+PIECES, SCARCE_PIECES = 100_000, 4
+HOME = Address(name="A. Buyer", street="1 High Street", postal_code="10115", city="Berlin", country="DE")
+FAR_AWAY = Address(name="F. Buyer", street="1 Ice Road", postal_code="1", city="McMurdo", country="AQ")
+
+
+@dataclass(frozen=True, slots=True)
+class Wish:
+    number: int
+    mode: Mode
+    lines: tuple[Line, ...]
+    clicks_twice: bool
+    gives_back: bool
+    """Wants to return it, once it is confirmed."""
+    ship_from: Address
+    """Where a return would be fetched; from some places nobody fetches any."""
+    skips_checkout: bool
+    """Asks for the placement without a hold, so that the shelf may be empty when its saga gets there."""
+
+    @property
+    def customer_id(self) -> str:
+        return f"customer-{self.number:05}"
+
+
+def wishes(orders: int, *, returns: float = 0.25, choreographed: float = 0.15, seed: int = 7) -> Sequence[Wish]:
+    chance = random.Random(seed)
+    return [_wish(number, chance, returns, choreographed) for number in range(orders)]
+
+
+def stock(seed_pieces: int = PIECES) -> dict[str, int]:
+    return {**dict.fromkeys(ARTICLES, seed_pieces), **dict.fromkeys(SCARCE, SCARCE_PIECES)}
+
+
+def _wish(number: int, chance: random.Random, returns: float, choreographed: float) -> Wish:
+    is_choreographed = chance.random() < choreographed
+    wants_scarce = chance.random() < 0.06
+    chosen = [chance.choice(SCARCE)] if wants_scarce else chance.sample(ARTICLES, chance.randint(1, 3))
+    price = Money.minor(chance.randint(199, 9_999), "EUR")
+    return Wish(
+        number=number,
+        mode="choreographed" if is_choreographed else "orchestrated",
+        lines=tuple(Line(sku=sku, quantity=chance.randint(1, 2), unit_price=price) for sku in sorted(chosen)),
+        clicks_twice=chance.random() < 0.1,
+        gives_back=not is_choreographed and chance.random() < returns,
+        ship_from=FAR_AWAY if chance.random() < 0.1 else HOME,
+        skips_checkout=wants_scarce and not is_choreographed and chance.random() < 0.5,
+    )
 
 
 @dataclass
@@ -53,7 +103,7 @@ class Buyers:
 
     async def fill_shelves(self, pieces: dict[str, int]) -> None:
         async with AsyncSession(self._engine("warehouse")) as session, session.begin():
-            await stock.receive(session, "opening", pieces)
+            await receive(session, "opening", pieces)
 
     async def buy(self, wish: Wish) -> str | None:
         """The order's id; None if the goods were not to be had."""
