@@ -28,7 +28,7 @@ from schemas.payment import (
     ReversePayment,
 )
 from services.payment import book
-from services.payment.answers import ChargeAnswer, after_charge, after_void
+from services.payment.book import ChargeAnswer, after_charge, after_void
 from services.payment.gateway import Gateway, Refunded, Voided
 from services.payment.http_gateway import HttpGateway
 from surefoot.consumer import Consumer, OutsideCall, Permanent, Retry, Transaction

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 import orjson
 
-from services.payment.api.settings import ApiSettings
+from services.payment.settings import ApiSettings
 from surefoot.errors import ConfigurationError
 from surefoot.http.listening import refuse_others
 

@@ -10,9 +10,9 @@ from sqlalchemy.ext.asyncio import AsyncSession
 
 from services.ledger import AccountFrozen, Move, Outcome, Refused, make, make_patiently, statements
 from services.ledger.moves import execute
-from services.payment.api import refund_book
-from services.payment.api.refund_book import NewRefund
-from services.payment.charge_states import Known, Moved
+from services.payment.api import books
+from services.payment.api.books import NewRefund
+from services.payment.charge_news import Known, Moved
 from surefoot.errors import SurefootError
 from surefoot.events import Money
 
@@ -78,13 +78,13 @@ async def return_refused(session: AsyncSession, refund_id: str, charge: Known, a
 
 async def _book_refund_elsewhere(session: AsyncSession, charge: Known) -> None:
     """What was given back without us, by somebody at the provider's own desk. What was asked for here is booked."""
-    begun = (await refund_book.sums(session, charge.charge_id)).begun
+    begun = (await books.sums(session, charge.charge_id)).begun
     missing = charge.refunded.minor_units - begun
     if missing <= 0:
         return
     refund_id = f"{charge.charge_id}:elsewhere:{charge.refunded.minor_units}"
     amount = Money.minor(missing, charge.amount.currency)
-    await refund_book.write(session, NewRefund(refund_id, charge.charge_id, charge.tenant, amount), "REFUNDED")
+    await books.write_refund(session, NewRefund(refund_id, charge.charge_id, charge.tenant, amount), "REFUNDED")
     if isinstance(await make(session, Move(refund_id, _main(charge), None, amount)), Refused):
         log.error(
             "money was given back at the provider, and the tenant's account does not have it",
