@@ -4,6 +4,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from surefoot.cli.deployment import settings_of
 from surefoot.cli.event_log import event_log
 from surefoot.cli.options import Database, Kafka, LogFormatOption, Schema, required_database
 from surefoot.cli.processes import MetricsPort, check_version, collect_rarely, serve_metrics
@@ -14,11 +15,14 @@ from surefoot.telemetry.logging import set_up_logging
 
 if TYPE_CHECKING:
     from surefoot.consumer import Consumer
+    from surefoot.consumer_runtime.settings import ConsumerSettings
     from surefoot.log.port import EventLog
+    from surefoot.orchestrator.settings import OrchestratorSettings
     from surefoot.saga import Saga
 
 
 def orchestrate(
+    context: typer.Context,
     sagas: Annotated[
         list[str] | None,
         typer.Argument(
@@ -41,29 +45,31 @@ def orchestrate(
     it runs is set by the environment: SUREFOOT_ORCHESTRATOR_GRACE, SUREFOOT_CONSUMER_BATCH_RECORDS …
     """
     from surefoot.cli.saga.loading import load_sagas
+    from surefoot.consumer_runtime.settings import ConsumerSettings
+    from surefoot.orchestrator.settings import OrchestratorSettings
 
     set_up_logging(log_format)
     url = required_database(database)
     found = load_sagas(sagas)
+    settings = settings_of(context, OrchestratorSettings)(db_schema=schema)
+    reading = settings_of(context, ConsumerSettings)(db_schema=schema, concurrency=settings.concurrency)
     if metrics_port is not None:
         serve_metrics(metrics_port)
-    run(_orchestrate(found, url, kafka, schema))
+    run(_orchestrate(found, url, kafka, settings, reading))
 
 
-async def _orchestrate(sagas: "list[Saga]", url: str, kafka: str | None, schema: str) -> None:
+async def _orchestrate(
+    sagas: "list[Saga]", url: str, kafka: str | None, settings: "OrchestratorSettings", reading: "ConsumerSettings"
+) -> None:
     import structlog
 
-    from surefoot.consumer_runtime.settings import ConsumerSettings
     from surefoot.database.connection import shown_url
     from surefoot.orchestrator.runtime import OrchestratorRuntime
-    from surefoot.orchestrator.settings import OrchestratorSettings
 
     log = structlog.get_logger("surefoot.orchestrator")
-    await check_version(url, schema)
+    await check_version(url, settings.db_schema)
     collect_rarely()
-    async with event_log(kafka, url, schema) as its_log:
-        settings = OrchestratorSettings(db_schema=schema)
-        reading = ConsumerSettings(db_schema=schema, concurrency=settings.concurrency)
+    async with event_log(kafka, url, settings.db_schema) as its_log:
         service = OrchestratorRuntime(sagas, url, its_log, settings, reading)
         await _check_topics(service.consumer, its_log)
         names = [f"{name} v{version}" for name, version in service.registry.definitions]

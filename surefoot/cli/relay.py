@@ -2,6 +2,9 @@
 
 from typing import TYPE_CHECKING
 
+import typer
+
+from surefoot.cli.deployment import settings_of
 from surefoot.cli.event_log import event_log
 from surefoot.cli.options import Database, Kafka, LogFormatOption, Schema, required_database
 from surefoot.cli.processes import MetricsPort, check_version, collect_rarely, serve_metrics
@@ -14,6 +17,7 @@ if TYPE_CHECKING:
 
 
 def relay(
+    context: typer.Context,
     database: Database = None,
     kafka: Kafka = None,
     schema: Schema = DEFAULT_SCHEMA,
@@ -30,7 +34,7 @@ def relay(
 
     set_up_logging(log_format)
     url = required_database(database)
-    settings = RelaySettings(db_schema=schema)
+    settings = settings_of(context, RelaySettings)(db_schema=schema)
     if metrics_port is not None:
         serve_metrics(metrics_port)
     run(_relay(url, kafka, settings))

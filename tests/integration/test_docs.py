@@ -58,8 +58,9 @@ METRICS = [
     ROOT / "orchestrator" / "metrics.py",
     ROOT / "dlq" / "metrics.py",
     ROOT / "dlq" / "http" / "metrics.py",
-    ROOT / "services" / "ledger" / "metrics.py",
-    ROOT / "services" / "payment" / "metrics.py",
+    ROOT / "services" / "ledger" / "moves.py",
+    ROOT / "services" / "payment" / "charge_states.py",
+    ROOT / "services" / "payment" / "webhooks.py",
     ROOT / "surefoot" / "idempotency" / "metrics.py",
     ROOT / "surefoot" / "telemetry" / "alerts.py",
 ]

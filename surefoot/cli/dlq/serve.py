@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from surefoot.cli import running
+from surefoot.cli.deployment import settings_of
 from surefoot.cli.event_log import event_log
 from surefoot.cli.loading import load_catalogue
 from surefoot.cli.options import Catalogues, Database, Kafka, LogFormatOption, Schema, required_database
@@ -19,10 +20,13 @@ from surefoot.http.listening import listening, url_of
 from surefoot.telemetry.logging import set_up_logging
 
 if TYPE_CHECKING:
+    from surefoot.audit.settings import AccessSettings
+    from surefoot.dlq.settings import DlqSettings
     from surefoot.events import Catalogue
 
 
 def serve(
+    context: typer.Context,
     host: Annotated[str, typer.Option(help="The address to serve at.")] = "127.0.0.1",
     port: Annotated[
         int, typer.Option(min=0, max=65535, help="The port to serve at; 0 takes a free one. It is printed.")
@@ -43,14 +47,19 @@ def serve(
     work. People need a token: `surefoot dlq token create`, or an issuer of JWTs (SUREFOOT_DLQ_JWT_JWKS …). How it runs
     is set by the environment: SUREFOOT_DLQ_RETENTION, SUREFOOT_DLQ_RESEND_AFTER …
     """
+    from surefoot.audit.settings import AccessSettings
+    from surefoot.dlq.settings import DlqSettings
+
     set_up_logging(log_format)
     url = required_database(database)
     types = load_catalogue(catalogue or [])
+    settings = settings_of(context, DlqSettings)(db_schema=checked_schema(schema))
+    people = settings_of(context, AccessSettings)()
     if metrics_port is not None:
         serve_metrics(metrics_port)
     remedy = "Choose another --port or --host; 0 takes a free port."
     with listening(host, port, refusal="Dead letters cannot be served", remedy=remedy) as listener:
-        running.run(_serve(url, kafka, checked_schema(schema), Served(listener, host, open_), types))
+        running.run(_serve(url, kafka, Served(listener, host, open_), types, settings, people))
     typer.echo("The dead-letter service has stopped; others go on with its jobs.")
 
 
@@ -63,21 +72,26 @@ class Served:
     is_open: bool
 
 
-async def _serve(url: str, kafka: str | None, schema: str, at: Served, catalogue: "Catalogue") -> None:
+async def _serve(
+    url: str,
+    kafka: str | None,
+    at: Served,
+    catalogue: "Catalogue",
+    settings: "DlqSettings",
+    people: "AccessSettings",
+) -> None:
     import structlog
 
     from surefoot.admin.app import api
     from surefoot.audit.access import check_access
-    from surefoot.audit.settings import AccessSettings
     from surefoot.database.connection import shown_url
     from surefoot.dlq.runtime import DlqRuntime
-    from surefoot.dlq.settings import DlqSettings
     from surefoot.http.server import HttpService
 
     log = structlog.get_logger("surefoot.dlq")
+    schema = settings.db_schema
     await check_version(url, schema)
-    settings = DlqSettings(db_schema=schema)
-    access = await check_access(url, schema, AccessSettings(), host=at.host, open_=at.is_open)
+    access = await check_access(url, schema, people, host=at.host, open_=at.is_open)
     collect_rarely()
     async with event_log(kafka, url, schema) as its_log:
         http = HttpService(api(url, schema, settings, access, catalogue), at.listener)
