@@ -166,14 +166,14 @@ async def play(url: str, directory: Path, console: Console) -> Ended:
 
 async def _tell(scene: "_Scene", connection: Connection) -> None:
     story = _Story(connection, scene.console, await _operators(scene))
-    await scene.start("relay", "relay")
-    await scene.start("dlq", "dlq", "serve", "--port", str(scene.port))
-    bad = await scene.start("labels", "consume", HANDLERS, deploy="bad")
+    await scene.start("relay", "outbox_publisher")
+    await scene.start("dlq", "dlq", "--port", str(scene.port))
+    bad = await scene.start("labels", "surefoot", "consume", HANDLERS, deploy="bad")
     await take_orders(scene.url, scene.console)
     fingerprint = await story.understand()
     await bad.stop()
     scene.console.print("[bold green]labels mended[/]: the tariff that the deploy had lost is there again")
-    await scene.start("labels", "consume", HANDLERS)
+    await scene.start("labels", "surefoot", "consume", HANDLERS)
     await story.replay(fingerprint)
     await story.settle_the_rest(fingerprint)
     await _until(connection, _AT_REST)

@@ -187,8 +187,8 @@ async def play(url: str, directory: Path, size: Size, console: Console) -> Outco
     try:
         async with event_log(None, url, DEFAULT_SCHEMA) as log:
             await log.create(declared(catalogue))
-            running += [await _start(scene, f"relay-{n}", "relay") for n in range(1, size.relays + 1)]
-            running += [await _start(scene, f"consumer-{n}", "consume", WAREHOUSE) for n in (1, 2)]
+            running += [await _start(scene, f"relay-{n}", "outbox_publisher") for n in range(1, size.relays + 1)]
+            running += [await _start(scene, f"consumer-{n}", "surefoot", "consume", WAREHOUSE) for n in (1, 2)]
             watch = Watch(_shower(console))
             topics = [topic.name for topic in catalogue.topics() if topic.name.partition(".")[0] in DOMAINS]
             following = asyncio.create_task(watch.follow(log, [name for name in topics if not name.endswith(".dlq")]))

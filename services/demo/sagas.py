@@ -36,7 +36,6 @@ ENVIRONMENT = {
     "SUREFOOT_RELAY_LOCK_TIMEOUT": "PT1S",
     "SUREFOOT_LOG_LEASE": "PT3S",
     "SUREFOOT_PAYMENT_ANSWER_WITHIN": "PT1S",
-    "SUREFOOT_CONSUMER_CONCURRENCY": "2",
 }
 """Short leases and timeouts, so that the audience need not wait for a take-over."""
 STATUSES = ("RUNNING", "COMPENSATING", "COMPLETED", "COMPENSATED", "FAILED", "STUCK")

@@ -27,6 +27,8 @@ from surefoot.database.migrate import migrate
 from surefoot.database.schema import DEFAULT_SCHEMA
 from surefoot.process_guard import create_guarded_process
 
+ROOT = Path(__file__).resolve().parents[2]
+"""Where the folders of the platform are: `python -m outbox_publisher` is run from here."""
 STOP_TIMEOUT_S = 15
 PAYMENT = ("payment",)
 OTHERS = ("checkout", "order", "warehouse", "shipping", "returns", "notification", "flow")
@@ -62,14 +64,14 @@ class Child:
         await self.process.wait()
 
 
-async def start_child(name: str, *arguments: str, log: Path, environment: dict[str, str] | None = None) -> Child:
-    """Start `surefoot <arguments>` with its output in a file. Ctrl-C reaches the parent, which stops its children."""
+async def start_child(name: str, *command: str, log: Path, environment: dict[str, str] | None = None) -> Child:
+    """Start `python -m <command>` with its output in a file. Ctrl-C reaches the parent, which stops its children."""
     with log.open("ab") as output:
         process = await create_guarded_process(
-            *(sys.executable, "-m", "surefoot"),
-            *arguments,
+            *(sys.executable, "-m", *command),
             stdout=output,
             stderr=output,
+            cwd=ROOT,
             env={**os.environ, **(environment or {})},
         )
     return Child(name, process, log)
@@ -98,22 +100,23 @@ class Platform:
         }
         where = ("--database", url)
         log = ("--kafka", kafka) if kafka else ()
+        # Each is run by `python -m`.
         self.commands: dict[str, tuple[str, ...]] = {
-            "provider": ("services", "provider", "--port", str(self.provider_port), *where, *provider),
-            "relay": ("relay", *where, *log),
-            "payment": ("services", "run", *PAYMENT, *where, *log),
-            "shop": ("services", "run", *OTHERS, *where, *log),
-            "orchestrator": ("orchestrate", *where, *log),
+            "provider": ("surefoot", "services", "provider", "--port", str(self.provider_port), *where, *provider),
+            "relay": ("outbox_publisher", *where, *log),
+            "payment": ("consumers", *PAYMENT, *where, *log),
+            "shop": ("consumers", *OTHERS, *where, *log),
+            "orchestrator": ("orchestrator", *where, *log),
         }
 
     def serve_dead_letters(self, port: int) -> None:
         """Run the dead-letter service, too. It lets nobody in without a token: make one before it is started."""
         log = ("--kafka", self._kafka) if self._kafka else ()
-        self.commands["dlq"] = ("dlq", "serve", "--port", str(port), "--database", self.url, *log)
+        self.commands["dlq"] = ("dlq", "--port", str(port), "--database", self.url, *log)
 
     def serve_payments(self, port: int, environment: Mapping[str, str]) -> None:
         """Run the payments API, too. `environment`: whom it lets in, and what it encrypts with."""
-        self.commands["payments"] = ("services", "payments", "--port", str(port), "--database", self.url)
+        self.commands["payments"] = ("surefoot", "services", "payments", "--port", str(port), "--database", self.url)
         self._environment.update(environment)
 
     async def prepare(self) -> None:

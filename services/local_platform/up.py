@@ -21,7 +21,6 @@ if TYPE_CHECKING:
 
 console = Console(highlight=False, soft_wrap=True)
 RESTART_PAUSE_S = 1.0
-ENVIRONMENT = {"SUREFOOT_CONSUMER_CONCURRENCY": "2"}
 HOST = "127.0.0.1"
 EXIT_NOT_UP = 2
 CHARGE = (
@@ -101,14 +100,14 @@ async def _serve(url: str, directory: Path, relays: int, ports: Mapping[str, Por
     stopping = asyncio.Event()
     for one in (signal.SIGINT, signal.SIGTERM):
         asyncio.get_running_loop().add_signal_handler(one, stopping.set)
-    platform = Platform(url, directory, environment=ENVIRONMENT)
+    platform = Platform(url, directory)
     await platform.prepare()
     await _open_shop(platform)
     where = ("--database", url)
     for number in range(2, relays + 1):
         platform.commands[f"relay-{number}"] = platform.commands["relay"]
-    platform.commands["doors"] = ("services", "doors", "--port", str(ports["doors"].number), *where)
-    platform.commands["sagas"] = ("saga", "serve", "--port", str(ports["sagas"].number), *where)
+    platform.commands["doors"] = ("surefoot", "services", "doors", "--port", str(ports["doors"].number), *where)
+    platform.commands["sagas"] = ("surefoot", "saga", "serve", "--port", str(ports["sagas"].number), *where)
     platform.serve_dead_letters(ports["dlq"].number)
     payments = local_payments(directory)
     platform.serve_payments(ports["payments"].number, payments.environment)
