@@ -11,7 +11,7 @@ from sqlalchemy import text
 from sqlalchemy.ext.asyncio import AsyncEngine
 
 from services.ledger import Ledger, Move, UnknownAccount
-from services.payment.api.bookkeeping import account_of, move
+from services.payment.api.bookkeeping import account_of, made, move, moving
 from services.payment.api.door import tenant_in
 from services.payment.api.models import (
     ACCOUNT_NAME,
@@ -22,7 +22,6 @@ from services.payment.api.models import (
     Transfer,
     TransferAsked,
 )
-from services.payment.api.moving import made, moving
 from services.payment.api.operation import (
     ONE_PROBLEMS,
     OPEN_PROBLEMS,

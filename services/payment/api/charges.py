@@ -15,11 +15,10 @@ from sqlalchemy.ext.asyncio import AsyncEngine
 
 from services.payment.api import books
 from services.payment.api.asking import Captured, capture
-from services.payment.api.bookkeeping import book, open_main
+from services.payment.api.bookkeeping import RETRY_AFTER_S, book, booking, moving, open_main
 from services.payment.api.books import NewCharge
 from services.payment.api.door import tenant_in
 from services.payment.api.models import Charge, ChargeAsked
-from services.payment.api.moving import RETRY_AFTER_S, booking, moving
 from services.payment.api.operation import (
     ONE_PROBLEMS,
     OUTSIDE_PROBLEMS,

@@ -14,11 +14,10 @@ from sqlalchemy.ext.asyncio import AsyncEngine
 
 from services.payment.api import books
 from services.payment.api.asking import GivenBack, give_back
-from services.payment.api.bookkeeping import book, return_refused, take_back
+from services.payment.api.bookkeeping import RETRY_AFTER_S, book, booking, made, moving, return_refused, take_back
 from services.payment.api.books import NewRefund, Sums
 from services.payment.api.door import tenant_in
 from services.payment.api.models import Refund, RefundAsked
-from services.payment.api.moving import RETRY_AFTER_S, booking, made, moving
 from services.payment.api.operation import (
     ONE_PROBLEMS,
     OUTSIDE_PROBLEMS,
