@@ -1,1 +1,2 @@
-"""Runs consumers: what reads the topics, and the live statistics beside it."""
+"""The shop's consumers: what each service does when an event or a command arrives. Live statistics are beside them.
+The engine is `surefoot.consumer` and `surefoot.consumer_runtime`."""

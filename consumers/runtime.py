@@ -1,14 +1,47 @@
-"""Several reference services in one process: their consumers, and what runs beside. If one fails, all of it ends."""
+"""Which consumers each service runs, what runs beside them, and several services in one process.
+
+If one of them fails, all of it ends.
+"""
 
 import asyncio
-from collections.abc import Coroutine, Sequence
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from typing import Any
 
-from consumers.roster import CONSUMERS, beside
+from consumers.checkout import checkout
+from consumers.flow import flow
+from consumers.notification import notification
+from consumers.order import order, order_choreography
+from consumers.payment import payment, payment_choreography
+from consumers.returns import returns
+from consumers.shipping import shipping
+from consumers.warehouse import warehouse, warehouse_choreography
 from services.settings import Service, ServiceSettings
+from services.warehouse.expiry import keep_expiring
+from surefoot.consumer import Consumer
 from surefoot.consumer_runtime.runtime import ConsumerRuntime
 from surefoot.consumer_runtime.settings import ConsumerSettings
 from surefoot.log.port import EventLog
+
+Beside = Callable[[asyncio.Event], Coroutine[Any, Any, None]]
+CONSUMERS: Mapping[Service, Sequence[Consumer]] = {
+    "checkout": [checkout],
+    "order": [order, order_choreography],
+    "payment": [payment, payment_choreography],
+    "warehouse": [warehouse, warehouse_choreography],
+    "shipping": [shipping],
+    "returns": [returns],
+    "notification": [notification],
+    "flow": [flow],
+}
+"""The provider is a process of its own, the ledger is a library: they consume nothing."""
+
+
+def beside(service: Service, settings: ServiceSettings) -> Sequence[Beside]:
+    """What runs as long as the service's consumers do."""
+    if service != "warehouse":
+        return []
+    url = settings.database_of("warehouse")
+    return [lambda stopping: keep_expiring(url, stopping, interval=settings.warehouse_expiry_interval)]
 
 
 class ServicesRuntime:

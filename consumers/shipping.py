@@ -19,7 +19,7 @@ from schemas.shipping import (
     ShipBack,
     ShipmentRequested,
 )
-from services.shipping.carriers import carrier_to, refusal_of
+from services.shipping import carrier_to, refusal_of
 from surefoot import outbox
 from surefoot.consumer import Consumer, Permanent, Transaction
 from surefoot.errors import SurefootError

@@ -1,1 +1,2 @@
-"""The dead-letter queue: intake, groups, replay jobs, approvals, audit, the admin service."""
+"""The shop's dead-letter service: who may do what, where alerts go, how long letters are kept. The engine is
+`surefoot.dlq`."""

@@ -1,1 +1,1 @@
-"""The orchestrator: runs sagas. Store, timers, operators' verbs, read API; the order and the return saga."""
+"""The shop's sagas, and the process that runs them. The engine is `surefoot.orchestrator`."""

@@ -7,17 +7,15 @@ import typer
 from rich.console import Console
 from rich.markup import escape
 
+from consumers.command import run_services
 from services.payment.api.command import payments
 from services.provider.command import provider
-from surefoot.cli.command import Database, Kafka, LogFormatOption, Open, required_database, run
-from surefoot.cli.process import MetricsPort, check_version, collect_rarely, event_log, serve, serve_metrics
-from surefoot.database.schema import DEFAULT_SCHEMA
+from surefoot.cli.command import Database, Open, required_database, run
 from surefoot.errors import ConfigurationError
 from surefoot.http.listening import listening, refuse_others
-from surefoot.telemetry.logging import set_up_logging
 
 if TYPE_CHECKING:
-    from services.settings import Service
+    pass
 
 console = Console(highlight=False, soft_wrap=True)
 SHOWN = 50
@@ -26,61 +24,9 @@ OPEN_DOORS = (
     "the front doors have no access control: whoever reaches them buys at any price. Put what guards your own services "
     "in front of 127.0.0.1; or say --open."
 )
-NAMES: "tuple[Service, ...]" = (
-    "checkout",
-    "order",
-    "payment",
-    "warehouse",
-    "shipping",
-    "returns",
-    "notification",
-    "flow",
-)
-"""The services in `consumers.roster`, which takes long to load."""
 CLOSED = "The front doors cannot be opened"
 app = typer.Typer(no_args_is_help=True, help="The reference services: a shop that the platform's sagas drive.")
-
-
-@app.command("run")
-def run_services(
-    names: Annotated[
-        list[str] | None,
-        typer.Argument(help=f"Which: {', '.join(NAMES)}. Without any: all of them.", metavar="SERVICE…"),
-    ] = None,
-    database: Database = None,
-    kafka: Kafka = None,
-    metrics_port: MetricsPort = None,
-    log_format: LogFormatOption = "text",
-) -> None:
-    """Run services in one process until Ctrl-C. Each keeps its data in the database, or in one of its own
-    (SUREFOOT_WAREHOUSE_DATABASE, …). Their tables are made if they are not there."""
-    set_up_logging(log_format)
-    url = required_database(database)
-    chosen = [service_of(name) for name in names or NAMES]
-    if metrics_port is not None:
-        serve_metrics(metrics_port)
-    run(_run(chosen, url, kafka))
-
-
-async def _run(services: "list[Service]", url: str, kafka: str | None) -> None:
-    import structlog
-
-    from consumers.runtime import ServicesRuntime
-    from services.settings import ServiceSettings
-    from services.tables import create_tables
-    from surefoot.consumer_runtime.settings import ConsumerSettings
-
-    log = structlog.get_logger("surefoot.services")
-    settings = ServiceSettings(database=url)
-    for service in services:
-        await check_version(settings.database_of(service), DEFAULT_SCHEMA)
-        await create_tables(settings.database_of(service), service)
-    collect_rarely()
-    async with event_log(kafka, url, DEFAULT_SCHEMA) as its_log:
-        runtime = ServicesRuntime(services, settings, its_log, ConsumerSettings())
-        log.info("services start", services=list(services))
-        await serve(runtime)
-    log.info("services stopped", services=list(services))
+app.command("run")(run_services)
 
 
 @app.command()
@@ -145,10 +91,3 @@ def tables(database: Database = None) -> None:
 
     run(make())
     console.print(f"[green]✓[/] The tables of {len(SERVICES)} services are there.")
-
-
-def service_of(name: str) -> "Service":
-    for service in NAMES:
-        if service == name:
-            return service
-    raise ConfigurationError(f"{name!r} is no service that runs by itself: choose from {', '.join(NAMES)}.")

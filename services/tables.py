@@ -2,12 +2,13 @@
 
     await create_tables("postgresql://…", "warehouse")
 
-A service keeps its tables in a Postgres schema of its own, declared in `services/<service>/tables.py` as a `metadata`
-with that schema (`MetaData(schema="warehouse")`). They live beside Surefoot's own tables and beside those of other
+A service keeps its tables in a Postgres schema of its own, declared beside its statements as a `metadata` with that
+schema (`MetaData(schema="warehouse")`). They live beside Surefoot's own tables and beside those of other
 services, or in a database of their own; `surefoot migrate` must have run there as well, for inbox and outbox. Making
 them again changes nothing, and two processes that start at once take turns.
 """
 
+from collections.abc import Mapping
 from importlib import import_module
 
 from sqlalchemy import Connection, MetaData, text
@@ -19,6 +20,19 @@ from surefoot.database.connection import explain, sqlalchemy_url
 from surefoot.database.schema import checked_schema
 from surefoot.errors import ConfigurationError
 
+DECLARED: Mapping[Service, str] = {
+    "checkout": "services.checkout.sessions",
+    "order": "services.order.orders",
+    "payment": "services.payment.tables",
+    "provider": "services.provider.ledger",
+    "ledger": "services.ledger.tables",
+    "warehouse": "services.warehouse.statements",
+    "shipping": "services.shipping",
+    "returns": "services.returns.requests",
+    "notification": "services.notification",
+    "flow": "services.flow",
+}
+"""The module with each service's `metadata`, loaded when its tables are made."""
 _LOCK = 1937076840  # one creation at a time, whoever starts it: CREATE … IF NOT EXISTS alone fails in a race
 
 
@@ -35,9 +49,9 @@ async def create_tables(url: str, service: Service) -> None:
 
 
 def tables_of(service: Service) -> MetaData:
-    metadata = import_module(f"services.{service}.tables").metadata
+    metadata = import_module(DECLARED[service]).metadata
     if not isinstance(metadata, MetaData) or metadata.schema is None:
-        raise ConfigurationError(f"services/{service}/tables.py needs a `metadata` with a schema of its own.")
+        raise ConfigurationError(f"{DECLARED[service]} needs a `metadata` with a schema of its own.")
     return metadata
 
 

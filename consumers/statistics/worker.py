@@ -2,25 +2,30 @@
 
 It does no business work and never raises on a record. Each worker is alone in its group and so reads every partition:
 start two, and both have the whole.
+
+The counts are in a Faust table: windows of a minute, gone after an hour, in memory alone. Faust writes every change of
+a table to a topic of its own, the changelog. This table has none: a record to Kafka for each one counted would double
+the broker's work, all topics would need the same number of partitions, and what is read back from a changelog never
+expires (Faust 0.15). The topics themselves are changelog enough: see `starting_point`.
 """
 
 import asyncio
 import contextlib
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from http import HTTPStatus
 from pathlib import Path
-from typing import Any, get_args
+from typing import Any, cast, get_args
 
 import faust
 from faust.web import Request, Response
 from faust.web import View as WebView
 
-from consumers.statistics.answers import answer, health, records_behind
-from consumers.statistics.counting import View, counted, moment
+from consumers.statistics import KEPT
+from consumers.statistics.answers import Window, answer, health, records_behind
+from consumers.statistics.counting import MINUTE, Counted, View, add, counted, moment
 from consumers.statistics.starting_point import StartingPoint
-from consumers.statistics.table import Counts
 from surefoot.errors import SurefootError
 from surefoot.log.kafka.aiokafka_typed import connection_arguments
 from surefoot.log.kafka.settings import KafkaSettings
@@ -28,6 +33,40 @@ from surefoot.log.port import TopicPartition
 
 BATCH_OVERHEAD_BYTES = 64 * 1024
 STOP_PATIENCE_S = 20
+_PARTITION = 0
+"""Faust keeps what is to expire by partition. There is but one worker of a group, so one is enough."""
+
+
+class Unlogged(faust.Table):  # type: ignore[type-arg]
+    """A table without a changelog. It is not registered with the app, so nothing is assigned or recovered for it."""
+
+    async def on_start(self) -> None:
+        await self.add_runtime_dependency(self.data)
+
+    def on_key_set(self, key: Any, value: Any) -> None:
+        # Only the first time: Faust would remember each change of a window until the window expires.
+        if key not in self.data:
+            self._maybe_set_key_ttl(key, _PARTITION)
+
+    def on_key_del(self, key: Any) -> None:
+        self._maybe_del_key_ttl(key, _PARTITION)
+
+
+class Counts:
+    """How often each name was seen, by view and minute."""
+
+    def __init__(self, app: faust.App) -> None:
+        self._window = faust.TumblingWindow(MINUTE, expires=KEPT)
+        self.table = Unlogged(app, name="statistics", default=dict, store="memory://", window=self._window)
+
+    def count(self, what: Counted, at_s: float) -> None:
+        key = (what.view, self._window.current(at_s))
+        counts = self.table[key]
+        add(counts, what.name)
+        self.table[key] = counts
+
+    def contents(self) -> Iterator[tuple[tuple[View, Window], dict[str, int]]]:
+        return cast(Iterator[tuple[tuple[View, Window], dict[str, int]]], iter(self.table.items()))
 
 
 class StatisticsStopped(SurefootError):

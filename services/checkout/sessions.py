@@ -1,7 +1,8 @@
 """Checkout sessions: opened with a wish, held by the warehouse, placed once.
 
 HOLDING (the warehouse is asked) → HELD → PLACED; or REJECTED (not to be had), or EXPIRED (took too long). All events of
-a session carry its id as their correlation, from the first question to the last parcel.
+a session carry its id as their correlation, from the first question to the last parcel. The order's id is minted with
+the session, so two clicks on "buy" ask for the same order.
 """
 
 from collections import Counter
@@ -11,7 +12,19 @@ from datetime import timedelta
 from typing import Any, Literal
 
 import orjson
-from sqlalchemy import RowMapping, text
+from sqlalchemy import (
+    BigInteger,
+    CheckConstraint,
+    Column,
+    DateTime,
+    Integer,
+    MetaData,
+    RowMapping,
+    Table,
+    Text,
+    func,
+    text,
+)
 from sqlalchemy.dialects.postgresql import JSONB
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncSession
 from uuid_utils import uuid7
@@ -23,6 +36,30 @@ from surefoot import outbox
 from surefoot.errors import SurefootError
 from surefoot.events import Money
 from surefoot.events.text import has_forbidden
+
+metadata = MetaData(schema="checkout")
+
+sessions = Table(
+    "sessions",
+    metadata,
+    Column("session_id", Text, primary_key=True),
+    Column("order_id", Text, nullable=False, unique=True),
+    Column("customer_id", Text, nullable=False),
+    Column("mode", Text, nullable=False),
+    Column("state", Text, nullable=False),
+    Column("lines", JSONB, nullable=False),
+    Column("total_minor", BigInteger, nullable=False, comment="in the currency's smallest unit"),
+    Column("currency", Text, nullable=False),
+    Column("ship_to", JSONB, nullable=False),
+    Column("hold_s", Integer, nullable=False),
+    Column("expires_at", DateTime(timezone=True), comment="until when the warehouse holds the goods"),
+    Column("rejected_because", Text),
+    Column("created_at", DateTime(timezone=True), nullable=False, server_default=func.clock_timestamp()),
+    Column("placed_at", DateTime(timezone=True)),
+    CheckConstraint("mode IN ('orchestrated', 'choreographed')", name="known_mode"),
+    CheckConstraint("state IN ('HOLDING', 'HELD', 'PLACED', 'REJECTED', 'EXPIRED')", name="known_state"),
+    postgresql_with={"fillfactor": 70},
+)
 
 
 class WishRefused(SurefootError):

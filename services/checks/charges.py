@@ -1,25 +1,89 @@
 """Charges of the payments API add up: taken once at the provider, known here, and on the ledger in one line.
 
 Pure functions over the books of the API, the provider and the ledger; `check()` reads them and runs all. They know
-nothing of how a charge is made. To be run when all requests have come to rest.
+nothing of how a charge is made. To be run when all requests have come to rest. The provider knows such a charge by our
+id in place of an order's; no order's id looks like one.
 """
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable
-from typing import Literal
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Literal, NamedTuple
 
-from services.checks.charges_books import Books, LedgerLine, OurRefund, Ours, read_books
-from services.checks.finding import Finding
-from services.checks.money_books import Charge
+from services.checks.checker import Finding, read
+from services.checks.money import Charge, GivenBack
 from services.settings import ServiceSettings
-
-__all__ = ["Found", "check", "findings"]
 
 Violation = Literal["charged_twice", "unknown_charge", "disagreement", "unfinished", "not_on_the_ledger"]
 """charged_twice: the provider has taken the money of a charge more than once. unknown_charge: it has taken money that
 is in no charge of ours. disagreement: both sides say different things of a charge or a refund. unfinished: something
 was begun and never answered. not_on_the_ledger: the ledger's lines are not what was taken and given back."""
 Found = Finding[Violation]
+
+OURS = "SELECT charge_id, tenant, status, amount, refunded, currency, gateway_txn_id FROM payments.charges"
+REFUNDS = "SELECT refund_id, charge_id, status, amount, currency FROM payments.charge_refunds"
+THEIRS = r"""
+    SELECT key, charge_id, order_id, status, amount, refunded, currency FROM provider.charges
+    WHERE order_id LIKE 'ch\_%'"""
+GIVEN_BACK = r"""
+    SELECT refund_request_id, charge_id, refund.amount, refund.currency
+    FROM provider.refunds AS refund JOIN provider.charges AS charge USING (charge_id)
+    WHERE order_id LIKE 'ch\_%'"""
+LINES = r"""
+    SELECT operation_id, account_id, change, entry.currency
+    FROM ledger.entries AS entry JOIN ledger.accounts AS account USING (account_id)
+    WHERE account.kind = 'inside' AND (operation_id LIKE 'ch\_%' OR operation_id LIKE 're\_%')"""
+
+
+class Ours(NamedTuple):
+    charge_id: str
+    tenant: str
+    status: str
+    amount: int
+    refunded: int
+    currency: str
+    gateway_txn_id: str | None
+
+
+class OurRefund(NamedTuple):
+    refund_id: str
+    charge_id: str
+    status: str
+    amount: int
+    currency: str
+
+
+class LedgerLine(NamedTuple):
+    """Of a tenant's account; the other side is the world outside."""
+
+    operation_id: str
+    account_id: str
+    change: int
+    currency: str
+
+
+@dataclass(frozen=True, slots=True)
+class Books:
+    ours: Sequence[Ours] = ()
+    refunds: Sequence[OurRefund] = ()
+    theirs: Sequence[Charge] = ()
+    given_back: Sequence[GivenBack] = ()
+    lines: Sequence[LedgerLine] = ()
+
+
+async def read_books(settings: ServiceSettings) -> Books:
+    ours, refunds = await read(settings.database_of("payment"), OURS, REFUNDS)
+    theirs, given_back = await read(settings.database_of("provider"), THEIRS, GIVEN_BACK)
+    (lines,) = await read(settings.database_of("ledger"), LINES)
+    return Books(
+        [Ours(*row) for row in ours],
+        [OurRefund(*row) for row in refunds],
+        [Charge(*row) for row in theirs],
+        [GivenBack(*row) for row in given_back],
+        [LedgerLine(*row) for row in lines],
+    )
+
+
 TAKEN = ("CAPTURED", "REFUNDED")
 OPEN = ("PENDING", "AUTHORIZED")
 

@@ -6,18 +6,65 @@ be run at any time: a snapshot of the ledger is whole.
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
-from typing import Literal
+from dataclasses import dataclass
+from typing import Literal, NamedTuple
 
-from services.checks.finding import Finding
-from services.checks.ledger_books import Account, Books, Entry, Operation, read_books
-
-__all__ = ["Found", "check", "findings", "unbalanced"]
+from services.checks.checker import Finding, read
 
 Violation = Literal["unbalanced", "moved_twice", "not_as_asked", "below_zero", "above_cap", "differs"]
 """unbalanced: the entries of an operation do not sum to zero. moved_twice: one operation was made more than once.
 not_as_asked: an operation's entries are not what it says it did. below_zero: an account held less than nothing.
 above_cap: it held more than it may. differs: a balance is not what its entries come to."""
 Found = Finding[Violation]
+
+ACCOUNTS = "SELECT account_id, kind, currency, balance, cap FROM ledger.accounts"
+OPERATIONS = "SELECT operation_id, source, target, amount, currency, outcome FROM ledger.operations"
+ENTRIES = """
+    SELECT number, operation_id, account_id, currency, change, balance_after FROM ledger.entries ORDER BY number"""
+
+
+class Account(NamedTuple):
+    account_id: str
+    kind: str
+    currency: str
+    balance: int | None
+    """None for the world outside."""
+    cap: int | None
+
+
+class Operation(NamedTuple):
+    operation_id: str
+    source: str
+    target: str
+    amount: int
+    currency: str
+    outcome: str
+
+
+class Entry(NamedTuple):
+    number: int
+    operation_id: str
+    account_id: str
+    currency: str
+    change: int
+    balance_after: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class Books:
+    accounts: Sequence[Account] = ()
+    operations: Sequence[Operation] = ()
+    entries: Sequence[Entry] = ()
+    """By number, which for one account is the order in which they happened."""
+
+
+async def read_books(url: str) -> Books:
+    accounts, operations, entries = await read(url, ACCOUNTS, OPERATIONS, ENTRIES)
+    return Books(
+        [Account(*row) for row in accounts],
+        [Operation(*row) for row in operations],
+        [Entry(*row) for row in entries],
+    )
 
 
 async def check(url: str) -> list[Found]:

@@ -5,19 +5,90 @@ the warehouse works, only what its moves must add up to. One snapshot is read, s
 """
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Sequence
-from typing import Literal, NamedTuple
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal, NamedTuple
 
-from services.checks.finding import Finding
-from services.checks.stock_books import KEPT_IN, Books, Hold, Move, Reservation, read_books
+import orjson
 
-__all__ = ["Found", "check", "findings"]
+from services.checks.checker import Finding, read
 
 Violation = Literal["negative", "unbalanced", "promise", "repeated", "wrong_move"]
 """negative: below zero, or more promised than there was, now or at some time. unbalanced: the moves do not add up to
 the stock. promise: what is held or reserved is not what holds and reservations say. repeated: something was moved
 twice. wrong_move: a move that its cause does not explain."""
 Found = Finding[Violation]
+
+KEPT_IN = ("on_hand", "held", "reserved", "quarantined")
+RESERVATIONS = "SELECT order_id, state, lines FROM warehouse.reservations"
+RETURNED = "SELECT return_id, place, lines FROM warehouse.returned"
+Lines = tuple[tuple[str, int], ...]
+
+
+class Move(NamedTuple):
+    move_id: int
+    sku: str
+    cause: str
+    reference: str
+    changes: tuple[int, ...]
+    """By how much each of `KEPT_IN` changed."""
+
+    @property
+    def pieces(self) -> int:
+        """How many pieces it was about."""
+        on_hand, held, reserved, quarantined = (abs(change) for change in self.changes)
+        return reserved if self.cause == "reserved" else max(on_hand, held, reserved, quarantined)
+
+
+class Hold(NamedTuple):
+    session_id: str
+    state: str
+    lines: Lines
+
+
+class Reservation(NamedTuple):
+    order_id: str
+    state: str
+    lines: Lines
+
+
+class Returned(NamedTuple):
+    return_id: str
+    place: str
+    lines: Lines
+
+
+@dataclass(frozen=True, slots=True)
+class Books:
+    stock: Mapping[str, tuple[int, ...]]
+    moves: Sequence[Move] = ()
+    """By move_id, which for one article is the order in which they happened."""
+    holds: Sequence[Hold] = ()
+    reservations: Sequence[Reservation] = ()
+    returned: Sequence[Returned] = ()
+
+
+async def read_books(url: str) -> Books:
+    columns = ", ".join(KEPT_IN)
+    stock, moves, holds, reservations, returned = await read(
+        url,
+        f"SELECT sku, {columns} FROM warehouse.stock",
+        f"SELECT move_id, sku, cause, reference, {columns} FROM warehouse.moves ORDER BY move_id",
+        "SELECT checkout_session_id, state, lines FROM warehouse.holds",
+        RESERVATIONS,
+        RETURNED,
+    )
+    return Books(
+        {row[0]: (row[1], row[2], row[3], row[4]) for row in stock},
+        [Move(row[0], row[1], row[2], row[3], (row[4], row[5], row[6], row[7])) for row in moves],
+        [Hold(row[0], row[1], lines_of(row[2])) for row in holds],
+        [Reservation(row[0], row[1], lines_of(row[2])) for row in reservations],
+        [Returned(row[0], row[1], lines_of(row[2])) for row in returned],
+    )
+
+
+def lines_of(kept: Any) -> Lines:
+    return tuple((line["sku"], line["quantity"]) for line in orjson.loads(kept))
 
 
 class Shape(NamedTuple):

@@ -76,18 +76,18 @@ async def _second_act(url: str, directory: Path, orders: int) -> bool:
 
 
 async def _third_act(url: str, directory: Path) -> bool:
-    from services.demo import dead_letters, letters_outcome
+    from services.demo.dead_letters import play, show
 
-    ended = await dead_letters.play(await _another_database(url, "letters"), directory, console)
-    letters_outcome.show(ended, console)
+    ended = await play(await _another_database(url, "letters"), directory, console)
+    show(ended, console)
     return ended.is_well
 
 
 async def _fourth_act(url: str, directory: Path) -> bool:
-    from services.demo import payments, payments_outcome
+    from services.demo.payments import play, show
 
-    ended = await payments.play(await _another_database(url, "payments"), directory, console)
-    payments_outcome.show(ended, console)
+    ended = await play(await _another_database(url, "payments"), directory, console)
+    show(ended, console)
     return ended.is_well
 
 

@@ -6,28 +6,31 @@ themselves: one is edited, the other is discarded, by two people.
 """
 
 import asyncio
+import json
+import os
+import sys
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import orjson
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+from rich.table import Table
 from sqlalchemy import text
 from sqlalchemy.ext.asyncio import create_async_engine
 
 from schemas import catalogue
-from services import children
-from services.children import Child
-from services.demo.labels import DEPLOY, metadata
-from services.demo.letters_outcome import Ended
-from services.demo.parcels import COUNTRIES, MISTYPED, ORDERS, TEST, take_orders
-from services.demo.terminal import Operator
-from services.platform import free_port
+from services.demo.labels import COUNTRIES, DEPLOY, MISTYPED, ORDERS, TEST, metadata, take_orders
+from services.local_platform.platform import Child, free_port, start_child
 from surefoot.cli.process import event_log
 from surefoot.cli.topics import declared
 from surefoot.database.connection import Connection, connect, sqlalchemy_url
 from surefoot.database.migrate import migrate
 from surefoot.database.schema import DEFAULT_SCHEMA
-from surefoot.testing.balance import balance
+from surefoot.errors import SurefootError
+from surefoot.process_guard import create_guarded_process
+from surefoot.testing.balance import Balance, balance
 
 DEAD = ORDERS // len(COUNTRIES) + 2
 """A bad deploy loses one country; the two wrong orders die of it, too."""
@@ -48,6 +51,94 @@ _PRINTED = "SELECT count(DISTINCT order_id), count(*) - count(DISTINCT order_id)
 _AT_REST = """
     SELECT NOT EXISTS (SELECT FROM surefoot.outbox_events WHERE status = 'PENDING')
        AND NOT EXISTS (SELECT FROM surefoot.parked_events)"""
+
+
+class CommandFailed(SurefootError):
+    """A command of the demo could not be carried out."""
+
+
+@dataclass(frozen=True, slots=True)
+class Operator:
+    """Somebody at a terminal."""
+
+    name: str
+    environment: dict[str, str]
+    directory: Path
+    console: Console
+
+    async def types(self, *arguments: str, well: tuple[int, ...] = (0,)) -> None:
+        """Give a command, and let everybody see what it says."""
+        self._show(arguments)
+        sys.stdout.flush()
+        process = await self._start(arguments, None)
+        await process.communicate()
+        _check(arguments, process.returncode, b"", well)
+
+    async def reads(self, *arguments: str) -> Any:
+        """Give a command that answers with JSON."""
+        return json.loads(await self.asks("dlq", *arguments, "--json"))
+
+    async def asks(self, *arguments: str) -> str:
+        """Give a command that prints one thing, to be used by the next."""
+        process = await self._start(arguments, asyncio.subprocess.PIPE)
+        said, complained = await process.communicate()
+        _check(arguments, process.returncode, complained, (0,))
+        return said.decode().strip()
+
+    def _show(self, arguments: tuple[str, ...]) -> None:
+        words = " ".join(f'"{word}"' if " " in word else word for word in arguments)
+        self.console.print(f"[bold]{self.name}$[/] surefoot {words}")
+
+    async def _start(self, arguments: tuple[str, ...], pipe: int | None) -> asyncio.subprocess.Process:
+        return await create_guarded_process(
+            *(sys.executable, "-m", "surefoot"),
+            *arguments,
+            stdout=pipe,
+            stderr=pipe,
+            cwd=self.directory,
+            env={**os.environ, **self.environment},
+        )
+
+
+def _check(arguments: tuple[str, ...], code: int | None, complained: bytes, well: tuple[int, ...]) -> None:
+    if code not in well:
+        said = complained.decode(errors="replace").strip()
+        raise CommandFailed(f"`surefoot {' '.join(arguments[:3])} …` ended with code {code}. {said}")
+
+
+@dataclass(frozen=True, slots=True)
+class Ended:
+    balance: Balance
+    wanted: int
+    printed: int
+    twice: int
+    in_time: bool
+
+    @property
+    def is_well(self) -> bool:
+        return self.in_time and self.balance.adds_up and (self.printed, self.twice) == (self.wanted, 0)
+
+
+class _Scene:
+    """The processes of the act."""
+
+    def __init__(self, url: str, directory: Path, port: int, console: Console) -> None:
+        self.url = url
+        self.port = port
+        self.console = console
+        self.directory = directory
+        self._running: list[Child] = []
+
+    async def start(self, name: str, *command: str, deploy: str = "mended") -> Child:
+        log = self.directory / f"letters-{name}.log"
+        environment = {**ENVIRONMENT, DEPLOY: deploy}
+        child = await start_child(name, *command, "--database", self.url, log=log, environment=environment)
+        self._running.append(child)
+        self.console.print(f"[bold green]{name}[/] started as process {child.pid}")
+        return child
+
+    async def stop_all(self) -> None:
+        await asyncio.gather(*(child.stop() for child in self._running))
 
 
 async def play(url: str, directory: Path, console: Console) -> Ended:
@@ -75,39 +166,17 @@ async def play(url: str, directory: Path, console: Console) -> Ended:
 
 async def _tell(scene: "_Scene", connection: Connection) -> None:
     story = _Story(connection, scene.console, await _operators(scene))
-    await scene.start("relay", "relay")
-    await scene.start("dlq", "dlq", "serve", "--port", str(scene.port))
-    bad = await scene.start("labels", "consume", HANDLERS, deploy="bad")
+    await scene.start("relay", "outbox_publisher")
+    await scene.start("dlq", "dlq", "--port", str(scene.port))
+    bad = await scene.start("labels", "surefoot", "consume", HANDLERS, deploy="bad")
     await take_orders(scene.url, scene.console)
     fingerprint = await story.understand()
     await bad.stop()
     scene.console.print("[bold green]labels mended[/]: the tariff that the deploy had lost is there again")
-    await scene.start("labels", "consume", HANDLERS)
+    await scene.start("labels", "surefoot", "consume", HANDLERS)
     await story.replay(fingerprint)
     await story.settle_the_rest(fingerprint)
     await _until(connection, _AT_REST)
-
-
-class _Scene:
-    """The processes of the act."""
-
-    def __init__(self, url: str, directory: Path, port: int, console: Console) -> None:
-        self.url = url
-        self.port = port
-        self.console = console
-        self.directory = directory
-        self._running: list[Child] = []
-
-    async def start(self, name: str, *command: str, deploy: str = "mended") -> Child:
-        log = self.directory / f"letters-{name}.log"
-        environment = {**ENVIRONMENT, DEPLOY: deploy}
-        child = await children.start(name, *command, "--database", self.url, log=log, environment=environment)
-        self._running.append(child)
-        self.console.print(f"[bold green]{name}[/] started as process {child.pid}")
-        return child
-
-    async def stop_all(self) -> None:
-        await asyncio.gather(*(child.stop() for child in self._running))
 
 
 class _Story:
@@ -184,3 +253,29 @@ async def _until(connection: Connection, question: str) -> None:
         if await connection.fetchval(question):
             return
         await asyncio.sleep(LOOK_S)
+
+
+def show(ended: Ended, console: Console) -> None:
+    counted = ended.balance
+    table = Table(title=f"The balance of events: {counted.consumer}", show_header=False)
+    table.add_row("distinct events published", f"[bold]{counted.published:,}[/]")
+    if counted.edited:
+        table.add_row("  of them edited by an operator", f"{counted.edited:,}")
+    for name in ("processed", "ignored", "barred", "parked", "dead", "superseded", "discarded"):
+        table.add_row(name, f"{getattr(counted, name):,}")
+    table.add_row("together", _well(counted.accounted, counted.published), end_section=True)
+    table.add_row("labels printed", _well(ended.printed, ended.wanted))
+    table.add_row("labels printed twice", _well(ended.twice, 0))
+    console.print(table)
+    if ended.is_well:
+        console.print(
+            "[bold green]✓[/] Every event is accounted for; every order that waited was sent, once, in its order."
+        )
+    else:
+        console.print(
+            "[bold red]✗[/] Not all of it was in time, an event is not accounted for, or a label is missing or double."
+        )
+
+
+def _well(count: int, expected: int) -> str:
+    return f"[bold {'green' if count == expected else 'red'}]{count:,}[/]"

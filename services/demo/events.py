@@ -5,36 +5,37 @@ Postgres's own commit order is compared with what lies in the log, and the effec
 """
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from datetime import timedelta
 from pathlib import Path
 
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
-from sqlalchemy.ext.asyncio import create_async_engine
+from rich.table import Table
+from sqlalchemy import text
+from sqlalchemy.ext.asyncio import AsyncEngine, create_async_engine
 
 from schemas import catalogue
-from services import children
-from services.demo.outcome import Outcome
-from services.demo.shop import Shop
-from services.demo.trouble import Trouble
-from services.demo.watch import Watch
+from services.demo.shop import JAMMED_ORDER, Counts, Shop
+from services.local_platform.platform import Child, start_child
 from surefoot.cli.process import event_log
 from surefoot.cli.topics import declared, line_of
 from surefoot.database.connection import sqlalchemy_url
 from surefoot.database.migrate import migrate
 from surefoot.database.schema import DEFAULT_SCHEMA
 from surefoot.errors import SurefootError
+from surefoot.events import decode
 from surefoot.log.port import EventLog, StoredRecord
-from surefoot.testing.checkers import check_all
+from surefoot.testing.checkers import Committed, Finding, Seen, check_all
 
 SHOW_EVERY = 150
 PATIENCE_S = 150
 EVENTS_PER_ORDER = 5
 DOMAINS = ("order", "payment", "warehouse", "shipping")
 DEAD_LETTERS = "order.events.dlq"
-WAREHOUSE = "services.demo.warehouse:warehouse"
+WAREHOUSE = "services.demo.shop:warehouse"
 # Short leases, so that the audience need not wait for the take-over.
 ENVIRONMENT = {
     "SUREFOOT_RELAY_LEASE": "PT3S",
@@ -42,12 +43,130 @@ ENVIRONMENT = {
     "SUREFOOT_RELAY_LOCK_TIMEOUT": "PT1S",
     "SUREFOOT_LOG_LEASE": "PT3S",
 }
+POLL = timedelta(milliseconds=200)
+LOOK_S = 0.1
+_HEAD = text(
+    "SELECT state::text, attempts, reason FROM surefoot.parked_events WHERE key = :key ORDER BY log_offset LIMIT 1"
+)
+_BEHIND = text("SELECT count(*) - 1 FROM surefoot.parked_events WHERE key = :key")
+_PASSED = text("SELECT count(*) FROM shop.reservations")
 
 
 @dataclass(frozen=True, slots=True)
 class Size:
     orders: int
     relays: int
+
+
+class Watch:
+    def __init__(self, show: Callable[[StoredRecord], None]) -> None:
+        self.seen: list[Seen] = []
+        self.distinct: set[str] = set()
+        self._show = show
+
+    async def follow(self, log: EventLog, topics: Sequence[str]) -> None:
+        """Read until cancelled."""
+        async with asyncio.TaskGroup() as group:
+            for topic in topics:
+                group.create_task(self._follow(log, topic))
+
+    async def _follow(self, log: EventLog, topic: str) -> None:
+        reader = await log.read(topic, dict.fromkeys(await log.end_offsets(topic), 0))
+        try:
+            while True:
+                for batch in (await reader.poll(timeout=POLL)).values():
+                    for record in batch:
+                        self._take(record)
+        finally:
+            await reader.close()
+
+    def _take(self, record: StoredRecord) -> None:
+        attributes = decode(record.headers, record.value, record.key).attributes
+        key = f"{record.topic}/{attributes['partitionkey']}"
+        self.seen.append(Seen(attributes["id"], key, record.partition, record.offset))
+        self.distinct.add(attributes["id"])
+        self._show(record)
+
+
+class Trouble:
+    """Follows the one order that cannot be set aside, and tells of it line by line."""
+
+    def __init__(self, engine: AsyncEngine, console: Console) -> None:
+        self._engine = engine
+        self._console = console
+        self.passed = 0
+        self.waiting_behind = 0
+        self.reason: str | None = None
+
+    async def follow(self) -> None:
+        """Until it is dead and something waits behind it."""
+        told = 0
+        while self.reason is None or self.waiting_behind < 1:
+            await asyncio.sleep(LOOK_S)
+            async with self._engine.connect() as connection:
+                head = (await connection.execute(_HEAD, {"key": JAMMED_ORDER})).one_or_none()
+                self.waiting_behind = await connection.scalar(_BEHIND, {"key": JAMMED_ORDER}) or 0
+                self.passed = await connection.scalar(_PASSED) or 0
+            if head is None:
+                continue
+            if head.state == "DEAD":
+                self.reason = head.reason
+            elif head.attempts > told:
+                told = head.attempts
+                self._say(f"[yellow]{JAMMED_ORDER} failed[/] (attempt {told} of 3); its key waits, the others go on")
+        self._say(
+            f"[red]{JAMMED_ORDER} is dead[/] ({self.reason}) and in order.events.dlq; {self.waiting_behind} event "
+            f"waits behind it; {self.passed} other orders have been set aside"
+        )
+
+    def _say(self, line: str) -> None:
+        self._console.print(line)
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    counts: Counts
+    watch: Watch
+    committed: Sequence[Committed]
+    findings: Sequence[Finding]
+    set_aside: int
+    twice: int
+    letters: int
+    orders: int
+
+    @property
+    def is_well(self) -> bool:
+        return not self.findings and (self.set_aside, self.twice, self.letters) == (self.orders, 0, 1)
+
+    def show(self, console: Console) -> None:
+        table = Table(title="What was committed, what is in the log, what took effect", show_header=False)
+        seen, distinct = len(self.watch.seen), len(self.watch.distinct)
+        table.add_row("events committed", f"{len(self.committed):,}")
+        table.add_row("events rolled back with their transaction", f"{self.counts.rolled_back:,}")
+        table.add_row("distinct events in the log", f"{distinct:,}")
+        table.add_row("repeats (a consumer drops them by their id)", f"{seen - distinct:,}")
+        for violation, words in {
+            "lost": "lost",
+            "invented": "published though rolled back",
+            "out_of_order": "keys out of commit order",
+            "split_key": "keys in two partitions",
+        }.items():
+            _row(table, words, sum(finding.violation == violation for finding in self.findings), 0)
+        _row(table, "orders the warehouse set aside", self.set_aside, self.orders)
+        _row(table, "orders set aside twice", self.twice, 0)
+        _row(table, "dead letters", self.letters, 1)
+        console.print(table)
+        for finding in self.findings[:10]:
+            console.print(f"[red]✗[/] {finding.sentence}")
+        if self.is_well:
+            console.print(
+                "[bold green]✓[/] Nothing was lost, nothing was invented, every key is in the order of its commits, "
+                "every effect happened once."
+            )
+
+
+def _row(table: Table, words: str, count: int, expected: int) -> None:
+    table.add_row(words, f"[bold {'green' if count == expected else 'red'}]{count:,}[/]")
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,12 +182,12 @@ async def play(url: str, directory: Path, size: Size, console: Console) -> Outco
     shop, trouble = Shop(engine), Trouble(engine, console)
     await shop.open()
     scene = _Scene(url, directory, console)
-    running: list[children.Child] = []
+    running: list[Child] = []
     try:
         async with event_log(None, url, DEFAULT_SCHEMA) as log:
             await log.create(declared(catalogue))
-            running += [await _start(scene, f"relay-{n}", "relay") for n in range(1, size.relays + 1)]
-            running += [await _start(scene, f"consumer-{n}", "consume", WAREHOUSE) for n in (1, 2)]
+            running += [await _start(scene, f"relay-{n}", "outbox_publisher") for n in range(1, size.relays + 1)]
+            running += [await _start(scene, f"consumer-{n}", "surefoot", "consume", WAREHOUSE) for n in (1, 2)]
             watch = Watch(_shower(console))
             topics = [topic.name for topic in catalogue.topics() if topic.name.partition(".")[0] in DOMAINS]
             following = asyncio.create_task(watch.follow(log, [name for name in topics if not name.endswith(".dlq")]))
@@ -95,14 +214,14 @@ async def play(url: str, directory: Path, size: Size, console: Console) -> Outco
     return Outcome(shop.counts, watch, committed, findings, set_aside, twice, letters, size.orders)
 
 
-async def _start(scene: _Scene, name: str, *command: str) -> children.Child:
+async def _start(scene: _Scene, name: str, *command: str) -> Child:
     log = scene.directory / f"{name}.log"
-    child = await children.start(name, *command, "--database", scene.url, log=log, environment=ENVIRONMENT)
+    child = await start_child(name, *command, "--database", scene.url, log=log, environment=ENVIRONMENT)
     scene.console.print(f"[bold green]{name}[/] started as process {child.pid}")
     return child
 
 
-async def _trade(shop: Shop, watch: Watch, running: list[children.Child], size: Size, console: Console) -> None:
+async def _trade(shop: Shop, watch: Watch, running: list[Child], size: Size, console: Console) -> None:
     """Take the orders; kill a relay when a third are done, and a consumer when two thirds are."""
     trading = asyncio.gather(shop.trade(size.orders, clerks=12, pause_s=0.12), shop.trade_in_trouble())
     to_kill = [(1 / 3, running[0], "its shards"), (2 / 3, running[-1], "its partitions")]

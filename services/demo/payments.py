@@ -4,21 +4,23 @@ between the provider's taking the money and our hearing of it. Then the provider
 
 import asyncio
 from collections.abc import Sequence
+from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
 
 import httpx
 from rich.console import Console
+from rich.markup import escape
 from rich.table import Table
 
 from services.checks import charges, ledger
-from services.demo.payments_outcome import Ended
-from services.local_payments import local_payments
-from services.platform import Platform, free_port
+from services.local_platform.keys import local_payments
+from services.local_platform.platform import Platform, free_port
 from surefoot.client import Answer, Client, Patience, new_key
 from surefoot.database.connection import Connection, connect
 
 AT_ONCE = 5
+CHARGES = 2
 PATIENCE_S = 60
 LOOK_S = 0.02
 SHOWN = 15
@@ -36,6 +38,25 @@ _AT_PROVIDER = "SELECT count(*) FROM provider.charges WHERE status = 'CAPTURED'"
 _LINES = "SELECT count(*) FROM ledger.entries WHERE account_id = 'local/main-EUR'"
 _PUBLISHED = """
     SELECT count(*) FROM surefoot.outbox_events WHERE event_type = 'charge.captured' AND status = 'PUBLISHED'"""
+
+
+@dataclass(frozen=True, slots=True)
+class Ended:
+    sent: int = 0
+    answers: tuple[int, ...] = ()
+    """Different answers, for each charge."""
+    at_provider: int = 0
+    lines: int = 0
+    """On the ledger."""
+    published: int = 0
+    findings: Sequence[str] = ()
+    in_time: bool = True
+
+    @property
+    def is_well(self) -> bool:
+        counted = (self.at_provider, self.lines, self.published)
+        one_each = self.answers == (1,) * CHARGES
+        return self.in_time and one_each and counted == (CHARGES,) * 3 and not self.findings
 
 
 async def play(url: str, directory: Path, console: Console) -> Ended:
@@ -163,3 +184,23 @@ async def _until(connection: Connection, question: str) -> None:
         if await connection.fetchval(question):
             return
         await asyncio.sleep(LOOK_S)
+
+
+def show(ended: Ended, console: Console) -> None:
+    table = Table(title="Two charges", show_header=False)
+    table.add_row("requests sent", f"{ended.sent}", end_section=True)
+    table.add_row("different answers to them", _well(sum(ended.answers)))
+    table.add_row("charges at the provider", _well(ended.at_provider))
+    table.add_row("lines on the ledger", _well(ended.lines))
+    table.add_row("events published", _well(ended.published))
+    console.print(table)
+    for finding in ended.findings:
+        console.print(f"[red]✗[/] {escape(finding)}")
+    if ended.is_well:
+        console.print("[bold green]✓[/] However often it was sent, and whoever died: each charge was taken once.")
+    else:
+        console.print("[bold red]✗[/] A charge was taken twice or not at all, or was answered in two ways.")
+
+
+def _well(count: int) -> str:
+    return f"[bold {'green' if count == CHARGES else 'red'}]{count}[/]"

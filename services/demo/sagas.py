@@ -5,18 +5,16 @@ breaks after charging; deliveries are repeated; processes are killed. At the end
 import asyncio
 from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from rich.console import Console
 from rich.live import Live
 from rich.table import Table
 
-from services.buyers.buyers import Buyers, Seen
-from services.buyers.wishes import Wish, stock, wishes
+from services.buyers import Buyers, Seen, Wish, stock, wishes
 from services.checks import contradictions
-from services.demo.board import Counts, board, look
-from services.platform import Platform
+from services.local_platform.platform import Platform
 from services.settings import ServiceSettings
 from surefoot.cli.process import event_log
 from surefoot.database.connection import Connection, connect
@@ -38,9 +36,63 @@ ENVIRONMENT = {
     "SUREFOOT_RELAY_LOCK_TIMEOUT": "PT1S",
     "SUREFOOT_LOG_LEASE": "PT3S",
     "SUREFOOT_PAYMENT_ANSWER_WITHIN": "PT1S",
-    "SUREFOOT_CONSUMER_CONCURRENCY": "2",
 }
 """Short leases and timeouts, so that the audience need not wait for a take-over."""
+STATUSES = ("RUNNING", "COMPENSATING", "COMPLETED", "COMPENSATED", "FAILED", "STUCK")
+COLOURS = {"COMPLETED": "green", "COMPENSATED": "yellow", "FAILED": "yellow", "STUCK": "red"}
+_SAGAS = "SELECT saga_type, status::text, count(*) FROM surefoot.saga_instances GROUP BY 1, 2"
+_ORDERS = "SELECT mode, status, count(*) FROM orders.orders GROUP BY 1, 2"
+_UNSENT = "SELECT count(*) FROM surefoot.outbox_events WHERE status = 'PENDING'"
+_PARKED = "SELECT count(*) FROM surefoot.parked_events"
+
+
+@dataclass(frozen=True, slots=True)
+class Counts:
+    """How everything stands now."""
+
+    sagas: dict[str, dict[str, int]] = field(default_factory=dict)
+    orders: dict[str, dict[str, int]] = field(default_factory=dict)
+    unsent: int = 0
+    parked: int = 0
+
+    def of(self, *statuses: str) -> int:
+        return sum(found.get(status, 0) for found in self.sagas.values() for status in statuses)
+
+    @property
+    def rests(self) -> bool:
+        """Every saga has ended, every order of the choreography too, and nothing is on its way."""
+        unpaid = ("PENDING_PAYMENT", "PAID")
+        open_orders = sum(found.get(status, 0) for found in self.orders.values() for status in unpaid)
+        return not (self.of("RUNNING", "COMPENSATING", "PAUSED") or open_orders or self.unsent or self.parked)
+
+
+async def look(connection: Connection) -> Counts:
+    sagas: dict[str, dict[str, int]] = {}
+    for row in await connection.fetch(_SAGAS):
+        sagas.setdefault(row[0], {})[row[1]] = row[2]
+    orders: dict[str, dict[str, int]] = {}
+    for row in await connection.fetch(_ORDERS):
+        orders.setdefault(row[0], {})[row[1]] = row[2]
+    return Counts(sagas, orders, await connection.fetchval(_UNSENT), await connection.fetchval(_PARKED))
+
+
+def board(counts: Counts, seen: Seen, wanted: int) -> Table:
+    table = Table(title="Sagas by state")
+    table.add_column("saga")
+    for status in STATUSES:
+        table.add_column(status.lower(), justify="right", style=COLOURS.get(status))
+    for saga_type in ("order_placement", "return_processing"):
+        found = counts.sagas.get(saga_type, {})
+        table.add_row(saga_type, *(f"{found.get(status, 0):,}" for status in STATUSES))
+    driven = counts.orders.get("choreographed", {})
+    underway = driven.get("PENDING_PAYMENT", 0) + driven.get("PAID", 0)
+    done, undone = driven.get("PROCESSING", 0), driven.get("CANCELLED", 0)
+    table.add_row("orders without a saga", f"{underway:,}", "", f"{done:,}", f"{undone:,}", "", "")
+    table.caption = (
+        f"{len(seen.placed):,} of {wanted:,} orders placed, {seen.turned_away} turned away at checkout, "
+        f"{seen.returns} returns, {seen.pickups} parcels fetched"
+    )
+    return table
 
 
 @dataclass(frozen=True, slots=True)

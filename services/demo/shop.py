@@ -1,20 +1,25 @@
-"""The demo's services: order and payment, each committing its own rows with an event in the same transaction.
+"""The services of the demo's first act. Order and payment commit their own rows with an event in the same transaction;
+some transactions change their mind and roll back, and their events must never be seen.
 
-Some transactions change their mind and roll back; their events must never be seen.
+The warehouse is a consumer that sets goods aside for paid orders, and fails on one of them. It writes its row, and the
+event that tells of it, in the transaction that takes the event off the inbox.
 """
 
 import asyncio
 import random
 from dataclasses import dataclass, field
+from datetime import timedelta
 from uuid import UUID, uuid4
 
 from sqlalchemy import Column, Integer, MetaData, Table, Text, Uuid, insert, text
 from sqlalchemy.ext.asyncio import AsyncEngine, AsyncSession
 
 from schemas.order import OrderCancelled, OrderPaid, OrderPendingPayment, PlacementRequested
-from schemas.parts import Address, Line
+from schemas.parts import Address, Line, StockLine
 from schemas.payment import PaymentCaptured
+from schemas.warehouse import StockReserved
 from surefoot import outbox
+from surefoot.consumer import Consumer, Retry, Transaction, Transient
 from surefoot.events import Event, EventData, Money, event_type_of
 from surefoot.testing.checkers import Committed
 
@@ -34,6 +39,7 @@ reservations = Table(
 )
 JAMMED_ORDER = "order-jammed"
 """The one order that the warehouse cannot set aside."""
+warehouse = Consumer("demo-warehouse", retry=Retry(attempts=3, first=timedelta(seconds=1.5)))
 
 
 @dataclass(slots=True)
@@ -147,3 +153,24 @@ def _story(order_id: str) -> list[EventData]:
             total=price,
         ),
     ]
+
+
+@warehouse.on(OrderPaid)
+async def set_aside(event: Event[OrderPaid], tx: Transaction) -> None:
+    order_id = event.data.order_id
+    if order_id == JAMMED_ORDER:
+        raise Transient("the shelf is jammed")
+    await tx.session.execute(insert(reservations).values(order_id=order_id))
+    told = tx.publish(
+        StockReserved(
+            order_id=order_id, reservation_id=f"reservation-{order_id}", lines=(StockLine(sku="sku-1", quantity=1),)
+        )
+    )
+    topic = event_type_of(told.data).topic.name
+    row = {"event_id": UUID(told.id), "topic": topic, "order_id": order_id, "step": 4}
+    await tx.session.execute(insert(journal).values(row))
+
+
+@warehouse.on(OrderCancelled)
+async def put_back(event: Event[OrderCancelled], tx: Transaction) -> None:
+    await tx.session.execute(reservations.delete().where(reservations.c.order_id == event.data.order_id))

@@ -3,23 +3,20 @@
 from services.ledger import Done, Ledger, Move, Refused, make
 """
 
-from services.ledger.account import open_account
-from services.ledger.account_statement import statement_of
-from services.ledger.contention_retry import make_patiently
-from services.ledger.ledger import Ledger
-from services.ledger.move import Move
-from services.ledger.moves import make
-from services.ledger.outcome import (
+from services.ledger.ledger import Ledger, open_account, statement_of
+from services.ledger.move import (
     AccountFrozen,
     Contended,
     Done,
     InvalidMove,
     InvalidName,
+    Move,
     OperationReused,
     Outcome,
     Refused,
     UnknownAccount,
 )
+from services.ledger.moves import make, make_patiently
 
 __all__ = [
     "AccountFrozen",

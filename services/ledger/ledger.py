@@ -1,30 +1,43 @@
-"""`debit`, `credit` and `transfer`, each in a transaction of its own, tried again where that can help.
+"""`debit`, `credit` and `transfer`, each in a transaction of its own, tried again where that can help; opening
+accounts, and their statements, as a bank sends them.
 
     ledger = Ledger(create_async_engine(url))
     await ledger.debit("wallet-1", Money(Decimal("19.99"), "EUR"), operation_id="order-7:pay")
 
 The same operation id twice changes nothing twice, and gets the first outcome again. Within a transaction of your own,
-use `make` or `make_patiently`.
+use `make` or `make_patiently`, `open_account` and `statement_of`.
 """
 
-from datetime import timedelta
+from dataclasses import dataclass
+from datetime import datetime, timedelta
 
 from sqlalchemy import text
 from sqlalchemy.ext.asyncio import AsyncEngine
 
 from services.ledger import statements
-from services.ledger.account import open_account
-from services.ledger.account_statement import MOST_LINES, Line, statement_of
-from services.ledger.contention_retry import CONTENTION_RETRY, ContentionRetry
-from services.ledger.move import ACCOUNT, Move, check_account, check_name
-from services.ledger.moves import execute, make
-from services.ledger.outcome import Outcome, UnknownAccount
-from services.ledger.statement import Statement
+from services.ledger.move import ACCOUNT, InvalidMove, Move, Outcome, UnknownAccount, check_account, check_name
+from services.ledger.moves import CONTENTION_RETRY, ContentionRetry, Executor, execute, make
+from services.ledger.statements import Statement
 from surefoot.events import Money
+from surefoot.events.money import CurrencyMismatch
 
+MOST_LINES = 1_000
 LOCK_TIMEOUT = timedelta(seconds=2)
 """Longer than the database takes to find a deadlock (1 s): that is a CONFLICT, and is over at once for one of both."""
 _LIMIT_LOCKS = text(f"SET LOCAL lock_timeout = {int(LOCK_TIMEOUT.total_seconds() * 1000)}")
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    number: int
+    at: datetime
+    operation_id: str
+    other: str
+    """The account that it came from or went to."""
+    change: Money
+    """Below zero for what was given."""
+    balance: Money | None
+    """Right after it; None for the world outside, whose balance nobody keeps."""
 
 
 class Ledger:
@@ -82,3 +95,36 @@ class Ledger:
         async with self._engine.begin() as tx:
             if (await execute(tx, statement)).one_or_none() is None:
                 raise UnknownAccount(f"There is no account {account_id}: open it first.")
+
+
+async def open_account(tx: Executor, account_id: str, currency: str, *, cap: Money | None = None) -> None:
+    """An account with nothing in it. One that is there is left as it is, and nobody who uses it waits for this."""
+    check_account(account_id)
+    if cap is not None and cap.currency != currency:
+        raise CurrencyMismatch(f"An account in {currency} cannot have a cap of {cap}.")
+    nothing = Money.minor(0, currency)  # refuses what is no currency
+    if cap is not None and cap < nothing:
+        raise InvalidMove(f"An account cannot have a cap of {cap}: it would hold less than nothing.")
+    await execute(tx, statements.open_account(account_id, currency, None if cap is None else cap.minor_units))
+    known = (await execute(tx, statements.balance(account_id))).one()
+    if known.currency != currency:
+        raise CurrencyMismatch(f"The account {account_id} is there already, in {known.currency}.")
+
+
+async def statement_of(tx: Executor, account_id: str, *, limit: int = MOST_LINES) -> tuple[Line, ...]:
+    """The last so many lines, the oldest first."""
+    check_name(ACCOUNT, account_id)
+    rows = (await execute(tx, statements.lines(account_id, limit))).all()
+    if not rows and (await execute(tx, statements.balance(account_id))).one_or_none() is None:
+        raise UnknownAccount(f"There is no account {account_id}: open it first.")
+    return tuple(
+        Line(
+            row.number,
+            row.at,
+            row.operation_id,
+            row.other,
+            Money.minor(row.change, row.currency),
+            None if row.balance_after is None else Money.minor(row.balance_after, row.currency),
+        )
+        for row in rows
+    )

@@ -5,9 +5,22 @@ looks at what they hold now; claims the operation's id together with the outcome
 changes the balances and writes one entry for each side. There is no moment between the look and the change.
 """
 
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
 from services.ledger.move import Move, outside
-from services.ledger.statement import Statement
 from surefoot.events.money import MAX_MINOR_UNITS
+
+Value = str | int | bool | None
+"""No float: a balance is a whole number of minor units."""
+
+
+@dataclass(frozen=True, slots=True)
+class Statement:
+    sql: str
+    """With `:name` where a value goes."""
+    parameters: Mapping[str, Value] = field(default_factory=dict)
+
 
 ENOUGH = "balance >= - change"
 ROOM = f"balance <= coalesce(cap, {MAX_MINOR_UNITS}) - change"

@@ -1,14 +1,18 @@
-"""The payment service's writing in its own tables: each verb is one statement, or two, in the caller's transaction."""
+"""The payment service's writing in its own tables: each verb is one statement, or two, in the caller's transaction.
+
+`after_charge` and `after_void` are what the service says when the gateway has answered: the row is brought up to date,
+and an event comes of it. A saga's command replies with it, the choreography publishes it.
+"""
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, assert_never
 from uuid import uuid4
 
 from sqlalchemy import Row, text
 from sqlalchemy.ext.asyncio import AsyncSession
 
-from schemas.payment import FailureReason, RefundReason
-from services.payment.gateway import Refunded, Voided
+from schemas.payment import FailureReason, PaymentCaptured, PaymentFailed, PaymentRefunded, PaymentVoided, RefundReason
+from services.payment.gateway import Barred, Charged, Declined, Refunded, Voided
 from surefoot.consumer import Permanent
 from surefoot.events import Money
 
@@ -60,6 +64,7 @@ _REFUNDED = text("""
         updated_at = now()
     FROM done WHERE paid.payment_id = done.payment_id
 """)
+ChargeAnswer = Charged | Declined | Barred
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,6 +91,43 @@ async def begin(session: AsyncSession, order_id: str, amount: Money, gateway: st
 async def find(session: AsyncSession, order_id: str) -> Payment | None:
     row = (await session.execute(_FIND, {"order_id": order_id})).one_or_none()
     return None if row is None else _payment(row)
+
+
+async def after_charge(
+    session: AsyncSession, order_id: str, amount: Money, gateway: str, answer: ChargeAnswer
+) -> PaymentCaptured | PaymentFailed:
+    match answer:
+        case Charged(charge_id):
+            return PaymentCaptured(
+                order_id=order_id,
+                payment_id=await captured(session, order_id, charge_id),
+                gateway=gateway,
+                gateway_txn_id=charge_id,
+                amount=amount,
+            )
+        case Declined(reason):
+            payment_id = await declined(session, order_id, reason)
+            return PaymentFailed(order_id=order_id, payment_id=payment_id, amount=amount, reason=reason)
+        case Barred():
+            payment_id = await barred(session, order_id)
+            return PaymentFailed(order_id=order_id, payment_id=payment_id, amount=amount, reason="provider_error")
+        case _:
+            assert_never(answer)
+
+
+async def after_void(
+    session: AsyncSession, order_id: str, amount: Money, gateway: str, key: str, answer: Voided
+) -> PaymentRefunded | PaymentVoided:
+    payment_id = await reversed_(session, order_id, amount, gateway, key, answer)
+    if answer.given_back is None:
+        return PaymentVoided(order_id=order_id, payment_id=payment_id)
+    return PaymentRefunded(
+        order_id=order_id,
+        payment_id=payment_id,
+        refund_id=void_request(key),
+        amount=answer.given_back,
+        reason="order_cancelled",
+    )
 
 
 async def captured(session: AsyncSession, order_id: str, charge_id: str) -> str:

@@ -14,6 +14,7 @@ from typing import Any, Literal, assert_never
 import structlog
 from fastapi import APIRouter, Request
 from fastapi.responses import JSONResponse, Response
+from prometheus_client import Counter
 from pydantic import BaseModel, ConfigDict, Field
 from sqlalchemy import text
 from sqlalchemy.exc import SQLAlchemyError
@@ -21,17 +22,23 @@ from sqlalchemy.ext.asyncio import AsyncEngine, AsyncSession
 from starlette.requests import ClientDisconnect
 
 from services.payment.api.operation import described
+from services.payment.charge_states import Outcome, take
 from services.payment.charge_step import After
-from services.payment.metrics import WEBHOOKS
 from services.payment.payment_events import Body, Foreign, PaymentEvent, Unreadable, event_of
-from services.payment.payment_events_book import Outcome, take
-from services.payment.webhook_settings import WebhookSettings
+from services.payment.settings import WebhookSettings
 from surefoot.errors import SurefootError, words_of
 from surefoot.failpoints import failpoint
 from surefoot.http.problems import Problem
 from surefoot.webhooks import Rejected, verify
 
 log = structlog.get_logger("surefoot.payment_webhooks")
+WEBHOOKS = Counter(
+    "surefoot_payment_webhooks_total",
+    "Webhooks of the gateway, by what became of them, or by why they were refused.",
+    ["outcome"],
+)
+for _outcome in ("failed", "wrong_signature"):
+    WEBHOOKS.labels(_outcome)  # from the start, at 0: rules watch them
 PATH = "/webhooks/payment"
 MOST_BYTES = 256 * 1024
 RETRY_AFTER_S = 5

@@ -11,7 +11,7 @@ from schemas.parts import Address, OrderId, StockLine
 from schemas.returns import DamagePolicy, RejectPolicy
 from services.front_door import front_door
 from services.returns import requests
-from services.returns.wishes import NotGranted
+from services.returns.requests import NotGranted
 from services.settings import ServiceSettings
 from surefoot.events import Money
 from surefoot.http.problems import Problem

@@ -5,23 +5,70 @@ REQUESTED → FINISHED or ABORTED; ESCALATED on the way when the parcel was not 
 Two clicks, one return. A buyer who says a `return_request_id` may ask as often as they like: the return's own id is
 made of it, so the second click finds the row of the first. Without one nobody can tell a second click from a second
 wish for the same goods: it is refused while the first is open.
+
+What can come back, and what that is worth, is decided here (`judged`, which is pure), by a copy of the order that is
+made of the order's own events.
 """
 
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Literal, NamedTuple
 from uuid import UUID, uuid5
 
 import orjson
-from sqlalchemy import RowMapping, text
+from sqlalchemy import (
+    BigInteger,
+    Boolean,
+    CheckConstraint,
+    Column,
+    DateTime,
+    Index,
+    MetaData,
+    RowMapping,
+    Table,
+    Text,
+    func,
+    text,
+)
 from sqlalchemy.dialects.postgresql import JSONB
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncSession
 from uuid_utils import uuid7
 
 from schemas.parts import Address, Line, StockLine
 from schemas.returns import DamagePolicy, RejectPolicy, ReturnRequested
-from services.returns.wishes import Granted, NotGranted, added_up, judged
 from surefoot import outbox
 from surefoot.events import Money
+
+metadata = MetaData(schema="returns")
+
+bought = Table(
+    "bought",
+    metadata,
+    Column("order_id", Text, primary_key=True),
+    Column("customer_id", Text, nullable=False),
+    Column("lines", JSONB, nullable=False, comment="with prices, as ordered"),
+    Column(
+        "confirmed", Boolean, nullable=False, server_default="false", comment="and shipped: only then can it come back"
+    ),
+)
+returns = Table(
+    "returns",
+    metadata,
+    Column("return_id", Text, primary_key=True),
+    Column("order_id", Text, nullable=False),
+    Column("customer_id", Text, nullable=False),
+    Column("state", Text, nullable=False, server_default="REQUESTED"),
+    Column("lines", JSONB, nullable=False, comment="[{sku, quantity}], one for each article"),
+    Column("pieces", JSONB, nullable=False, comment="[{sku, price, quantity}]: which of them, by what they have cost"),
+    Column("amount_minor", BigInteger, nullable=False, comment="what an approved return gives back"),
+    Column("currency", Text, nullable=False),
+    Column("created_at", DateTime(timezone=True), nullable=False, server_default=func.clock_timestamp()),
+    Column("updated_at", DateTime(timezone=True), nullable=False, server_default=func.clock_timestamp()),
+    CheckConstraint("state IN ('REQUESTED', 'ESCALATED', 'FINISHED', 'ABORTED')", name="known_state"),
+)
+Index("returns_of_order", returns.c.order_id)
+
 
 _OF_BUYERS = UUID("0199d1c2-5b0e-7c44-9a67-3f2f6f0c8f51")
 """Ids that are made of a buyer's own word lie in a space of their own."""
@@ -56,6 +103,29 @@ _SHOWN = text("""
 SELECT return_id, order_id, customer_id, state, lines, amount_minor, currency, created_at, updated_at
 FROM returns.returns WHERE return_id = :return_id
 """).columns(lines=JSONB)
+
+
+class Pieces(NamedTuple):
+    """So many of an article that have cost the same."""
+
+    sku: str
+    price: int
+    """Of one, in the currency's smallest unit."""
+    quantity: int
+
+
+@dataclass(frozen=True, slots=True)
+class Granted:
+    lines: tuple[StockLine, ...]
+    amount: Money
+    pieces: tuple[Pieces, ...]
+    """Which of what was bought: kept with the return, so that none is paid for twice, and all are free if it aborts."""
+
+
+@dataclass(frozen=True, slots=True)
+class NotGranted:
+    reason: Literal["unknown_order", "not_confirmed", "too_many", "already_requested", "request_reused"]
+    sentence: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -171,3 +241,52 @@ def _row(wish: ReturnRequested, granted: Granted) -> dict[str, object]:
         "amount_minor": granted.amount.minor_units,
         "currency": granted.amount.currency,
     }
+
+
+def judged(
+    bought: Sequence[Line], in_use: Mapping[tuple[str, int], int], wish: Sequence[StockLine]
+) -> Granted | NotGranted:
+    """`in_use` counts, by article and price, the pieces that other returns of the order have: nothing comes back twice.
+
+    Of an article that was bought at two prices, the dearest pieces that are left come back first."""
+    wanted = added_up(wish)
+    given: list[Pieces] = []
+    for sku, quantity in wanted.items():
+        of_it = _by_price(bought, sku)
+        left = {price: count - in_use.get((sku, price), 0) for price, count in of_it.items()}
+        if quantity > sum(left.values()):
+            total = of_it.total()
+            return NotGranted(
+                "too_many",
+                f"{quantity} of {sku} cannot be given back: {total} were bought, and {total - sum(left.values())} of "
+                "them are part of another return.",
+            )
+        given += _dearest(sku, left, quantity)
+    amount = Money.minor(sum(pieces.price * pieces.quantity for pieces in given), bought[0].unit_price.currency)
+    lines = tuple(StockLine(sku=sku, quantity=quantity) for sku, quantity in wanted.items())
+    return Granted(lines, amount, tuple(given))
+
+
+def added_up(wish: Sequence[StockLine]) -> dict[str, int]:
+    """How many of each article, sorted: two wishes for the same goods look the same."""
+    wanted: Counter[str] = Counter()
+    for line in wish:
+        wanted[line.sku] += line.quantity
+    return dict(sorted(wanted.items()))
+
+
+def _by_price(bought: Sequence[Line], sku: str) -> Counter[int]:
+    """How many pieces of the article were bought at each price."""
+    pieces: Counter[int] = Counter()
+    for line in bought:
+        if line.sku == sku:
+            pieces[line.unit_price.minor_units] += line.quantity
+    return pieces
+
+
+def _dearest(sku: str, left: Mapping[int, int], quantity: int) -> Iterator[Pieces]:
+    for price in sorted(left, reverse=True):
+        taken = min(quantity, left[price])
+        if taken > 0:
+            yield Pieces(sku, price, taken)
+            quantity -= taken

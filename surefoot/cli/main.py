@@ -9,8 +9,9 @@ check found something, 2 it could not be done, 130 interrupted.
 
 import os
 import sys
-from collections.abc import Mapping
-from typing import Any, cast
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any, TypeVar, cast
 
 import typer
 from typer.core import TyperGroup
@@ -39,6 +40,7 @@ OWN = {
 """The subcommands, in the order in which the help lists them."""
 EXIT_FAILED = 2
 EXIT_INTERRUPTED = 130
+T = TypeVar("T")
 
 
 def build(wanted: str | None = None, project: Project | None = None) -> typer.Typer:
@@ -85,10 +87,17 @@ def defaults_for(command: Any, options: Mapping[str, str]) -> dict[str, Any]:
 
 
 def main() -> None:
-    try:
+    with errors_as_sentences():
         project = find_project()
         command = get_command(build(sys.argv[1] if len(sys.argv) > 1 else None, project))
         command(default_map=defaults_for(command, project.option_defaults))
+
+
+@contextmanager
+def errors_as_sentences() -> Iterator[None]:
+    """Print what Surefoot raises on purpose as one sentence, and end the process with the exit code for it."""
+    try:
+        yield
     except (SurefootError, ExceptionGroup) as error:
         ours = _ours(error)
         if ours is None:
@@ -129,7 +138,7 @@ def _settings_sentence(error: ValueError) -> str | None:
 
     if not isinstance(error, ValidationError):
         return None
-    settings = next((found for found in BaseSettings.__subclasses__() if found.__name__ == error.title), None)
+    settings = next((found for found in _subclasses(BaseSettings) if found.__name__ == error.title), None)
     if settings is None:
         return None
     prefix = settings.model_config.get("env_prefix", "")
@@ -141,3 +150,9 @@ def _settings_sentence(error: ValueError) -> str | None:
         how = " Times are written like PT10S or 00:00:10." if problem["type"].startswith("time_delta") else ""
         sentences.append(f"{where} cannot be used: {said}.{how}")
     return "\n".join(sentences)
+
+
+def _subclasses(model: type[T]) -> Iterator[type[T]]:
+    for found in model.__subclasses__():
+        yield found
+        yield from _subclasses(found)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, NoReturn
 import typer
 
 from surefoot.cli.command import Database, Kafka, LogFormatOption, Schema, required_database, run
+from surefoot.cli.deployment import settings_of
 from surefoot.cli.loading import load, load_sagas
 from surefoot.cli.process import MetricsPort, places, prepared, require_topics, serve, serve_metrics
 from surefoot.database.schema import DEFAULT_SCHEMA
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
     from surefoot.consumer_runtime.partitions import From
     from surefoot.consumer_runtime.settings import ConsumerSettings
     from surefoot.log.port import EventLog
+    from surefoot.orchestrator.settings import OrchestratorSettings
     from surefoot.relay.settings import RelaySettings
     from surefoot.saga import Saga
 
@@ -26,6 +28,7 @@ EXIT_STUCK = 2
 
 
 def relay(
+    context: typer.Context,
     database: Database = None,
     kafka: Kafka = None,
     schema: Schema = DEFAULT_SCHEMA,
@@ -42,7 +45,7 @@ def relay(
 
     set_up_logging(log_format)
     url = required_database(database)
-    settings = RelaySettings(db_schema=schema)
+    settings = settings_of(context, RelaySettings)(db_schema=schema)
     serve_metrics(metrics_port)
     run(_relay(url, kafka, settings))
 
@@ -166,6 +169,7 @@ async def _check_begin(consumer: "Consumer", event_log: "EventLog", begin: "From
 
 
 def orchestrate(
+    context: typer.Context,
     sagas: Annotated[
         list[str] | None,
         typer.Argument(
@@ -187,24 +191,27 @@ def orchestrate(
     Start as many as you like; they share the work. Look with `surefoot saga list`, act with `surefoot saga retry`. How
     it runs is set by the environment: SUREFOOT_ORCHESTRATOR_GRACE, SUREFOOT_CONSUMER_BATCH_RECORDS …
     """
-    set_up_logging(log_format)
-    url = required_database(database)
-    found = load_sagas(sagas)
-    serve_metrics(metrics_port)
-    run(_orchestrate(found, url, kafka, schema))
-
-
-async def _orchestrate(sagas: "list[Saga]", url: str, kafka: str | None, schema: str) -> None:
-    import structlog
-
     from surefoot.consumer_runtime.settings import ConsumerSettings
-    from surefoot.orchestrator.runtime import OrchestratorRuntime
     from surefoot.orchestrator.settings import OrchestratorSettings
 
+    set_up_logging(log_format)
+    url = required_database(database)
+    settings = settings_of(context, OrchestratorSettings)(db_schema=schema)
+    reading = settings_of(context, ConsumerSettings)(db_schema=schema, concurrency=settings.concurrency)
+    found = load_sagas(sagas)
+    serve_metrics(metrics_port)
+    run(_orchestrate(found, url, kafka, settings, reading))
+
+
+async def _orchestrate(
+    sagas: "list[Saga]", url: str, kafka: str | None, settings: "OrchestratorSettings", reading: "ConsumerSettings"
+) -> None:
+    import structlog
+
+    from surefoot.orchestrator.runtime import OrchestratorRuntime
+
     log = structlog.get_logger("surefoot.orchestrator")
-    async with prepared(url, kafka, schema) as event_log:
-        settings = OrchestratorSettings(db_schema=schema)
-        reading = ConsumerSettings(db_schema=schema, concurrency=settings.concurrency)
+    async with prepared(url, kafka, settings.db_schema) as event_log:
         service = OrchestratorRuntime(sagas, url, event_log, settings, reading)
         await require_topics(event_log, _topics_of(service.consumer), "the sagas need")
         names = [f"{name} v{version}" for name, version in service.registry.definitions]

@@ -14,10 +14,9 @@ from pathlib import Path
 
 import pytest
 
-from services.buyers.buyers import Buyers
-from services.buyers.wishes import Wish, stock, wishes
+from services.buyers import Buyers, Wish, stock, wishes
 from services.checks import money
-from services.platform import Platform
+from services.local_platform.platform import Platform
 from surefoot.database.connection import connect
 from surefoot.database.embedded import EmbeddedPostgres
 from surefoot.log.kafka.log import KafkaLog
@@ -201,7 +200,7 @@ async def test_a_new_key_for_every_call_is_noticed(database_url: str, tmp_path: 
     platform = Platform(database_url, tmp_path, environment=ENVIRONMENT, provider=("--timeout-after-charge=1",))
     await platform.prepare()
     weakened = {**ENVIRONMENT, "SUREFOOT_PAYMENT_PROVIDER_URL": f"http://127.0.0.1:{platform.provider_port}"}
-    command = ["tests.support.weakened", "platform", "key", *platform.commands.pop("payment")]
+    command = ["tests.support.weakened", "platform", "key", *platform.commands.pop("payment")[1:]]
     async with shopping(platform) as buyers, Supervisor(platform) as supervisor:
         payment = await start_process(command, tmp_path / "payment.log", weakened)
         try:

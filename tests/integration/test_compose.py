@@ -10,10 +10,15 @@ import pytest
 import yaml
 
 from tests.integration.test_docs import parse
+from tests.support import processes
 
 PATH = Path(__file__).parents[2] / "compose.yaml"
 COMPOSE: dict[str, Any] = yaml.safe_load(PATH.read_text())
 SERVICES: dict[str, dict[str, Any]] = COMPOSE["services"]
+
+
+DEPLOYMENTS = {"relay": "outbox_publisher", "orchestrator": "orchestrator", "dlq": "dlq", "shop": "consumers"}
+"""Which folder each service runs by `python -m`."""
 
 
 def surefoot_commands(service: dict[str, Any]) -> list[list[str]]:
@@ -48,12 +53,21 @@ def test_nothing_starts_before_the_tables_and_topics_are_made() -> None:
     assert surefoot_commands(SERVICES["migrate"]) == [["migrate"], ["topics", "create"]]
 
 
-@pytest.mark.parametrize("name", ["migrate", "relay", "orchestrator", "dlq", "provider", "shop"])
+@pytest.mark.parametrize("name", ["migrate", "provider"])
 def test_the_commands_are_ones_that_exist(name: str) -> None:
     found = surefoot_commands(SERVICES[name])
     assert found
     for arguments in found:
         parse(arguments)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", DEPLOYMENTS)
+def test_the_deployments_are_run_with_options_that_they_have(name: str) -> None:
+    python, dash_m, module, *options = SERVICES[name]["command"]
+    assert (python, dash_m, module) == ("python", "-m", DEPLOYMENTS[name])
+    done = processes.run([module, *options, "--help"])
+    assert (done.code, done.err) == (0, "")
 
 
 def test_every_named_volume_is_declared_and_used() -> None:
@@ -81,7 +95,7 @@ def test_what_is_copied_into_the_image_is_here_and_all_of_it_is() -> None:
     assert all((PATH.parent / name).exists() for name in copied)
     packages = re.search(r"include = \[(.*)\]", (PATH.parent / "pyproject.toml").read_text())
     assert packages is not None
-    assert set(re.findall(r'"(\w+)\*"', packages[1])) <= set(copied)
+    assert {*re.findall(r'"(\w+)\*"', packages[1]), *DEPLOYMENTS.values(), "services", "schemas"} <= set(copied)
 
 
 def test_docker_compose_accepts_it_where_there_is_one() -> None:

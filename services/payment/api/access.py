@@ -18,7 +18,7 @@ import orjson
 from starlette.requests import Request
 from starlette.types import ASGIApp, Scope
 
-from services.payment.api.settings import ApiSettings
+from services.payment.settings import ApiSettings
 from surefoot.errors import ConfigurationError
 from surefoot.http.listening import refuse_others
 from surefoot.http.middleware import Authenticate, Refusal, bearer_token, said_authorization

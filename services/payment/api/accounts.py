@@ -1,20 +1,39 @@
-"""Accounts of a tenant: opened by their name, read with their balance and their lines in the ledger."""
+"""Accounts of a tenant: opened by their name, read with their balance and their lines in the ledger; and transfers
+between two of them. No provider is asked for those: claim, move and answer are one transaction."""
 
+from datetime import UTC, datetime
 from http import HTTPStatus
 from typing import Annotated
+from uuid import uuid4
 
 from fastapi import APIRouter, Path, Query, Request
 from sqlalchemy import text
 from sqlalchemy.ext.asyncio import AsyncEngine
 
-from services.ledger import Ledger, UnknownAccount
+from services.ledger import Ledger, Move, UnknownAccount
 from services.payment.api.access import tenant_in
-from services.payment.api.bookkeeping import account_of
-from services.payment.api.models import ACCOUNT_NAME, Account, AccountAsked, LedgerLine, LedgerLines
-from services.payment.api.operation import ONE_PROBLEMS, OPEN_PROBLEMS, READ_PROBLEMS, JsonRoute
+from services.payment.api.bookkeeping import account_of, made, move, moving
+from services.payment.api.models import (
+    ACCOUNT_NAME,
+    Account,
+    AccountAsked,
+    LedgerLine,
+    LedgerLines,
+    Transfer,
+    TransferAsked,
+)
+from services.payment.api.operation import (
+    ONE_PROBLEMS,
+    OPEN_PROBLEMS,
+    READ_PROBLEMS,
+    WRITE_PROBLEMS,
+    JsonRoute,
+    with_key,
+)
 from surefoot.events import Money
 from surefoot.events.money import CurrencyMismatch, InvalidMoney
 from surefoot.http.problems import Problem
+from surefoot.idempotency import Idempotent, idempotent
 
 MOST_LINES = 500
 Name = Annotated[str, Path(pattern=ACCOUNT_NAME)]
@@ -80,3 +99,35 @@ def account_routes(engine: AsyncEngine) -> APIRouter:
 
 def _unknown() -> Problem:
     return Problem(HTTPStatus.NOT_FOUND, "unknown", "You have no such account: open it first.")
+
+
+def transfer_routes() -> APIRouter:
+    router = APIRouter(route_class=JsonRoute, tags=["transfers"])
+
+    @router.post(
+        "/v1/transfers",
+        status_code=HTTPStatus.CREATED,
+        responses=WRITE_PROBLEMS | ONE_PROBLEMS,
+        openapi_extra=with_key(),
+    )
+    @idempotent(key="required", effect="local")
+    async def create_transfer(asked: TransferAsked, request: Idempotent) -> Transfer:
+        """Move money from one of your accounts to another."""
+        transfer_id, at = f"tr_{uuid4().hex}", datetime.now(UTC)
+        source, target = account_of(request.tenant, asked.source), account_of(request.tenant, asked.target)
+        if source == target:
+            raise Problem(
+                HTTPStatus.UNPROCESSABLE_ENTITY, "same_account", "The account that gives and the one that gets are one."
+            )
+        with moving():
+            outcome = await move(request.tx.session, Move(transfer_id, source, target, asked.amount))
+        return Transfer(
+            id=transfer_id,
+            source=asked.source,
+            target=asked.target,
+            amount=asked.amount,
+            balance=made(outcome).balance,
+            created_at=at,
+        )
+
+    return router

@@ -20,14 +20,13 @@ from starlette.requests import Request
 
 from services.front_door import limit_bodies, shop_problems
 from services.payment.api.access import Access, authenticator, tenant_in
-from services.payment.api.accounts import account_routes
+from services.payment.api.accounts import account_routes, transfer_routes
 from services.payment.api.bookkeeping import book
 from services.payment.api.charges import charge_routes
 from services.payment.api.operation import SENTENCES
 from services.payment.api.refunds import refund_routes
-from services.payment.api.transfers import transfer_routes
 from services.payment.gateway import Gateway
-from services.payment.webhook_settings import WebhookSettings
+from services.payment.settings import WebhookSettings
 from services.payment.webhooks import webhook_router
 from surefoot.database.connection import sqlalchemy_url
 from surefoot.http.middleware import require_bearer

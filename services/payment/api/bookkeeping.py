@@ -2,21 +2,41 @@
 
 The move belongs to the step of the charge and is made in its transaction, by whoever makes the step: the gateway's
 inline answer, or its webhook. Its operation id is that of the charge or the refund, so that it is made once.
+
+`moving`, `booking` and `made` are what a move that cannot be made is answered with.
 """
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from http import HTTPStatus
+from typing import assert_never
 
 import structlog
 from sqlalchemy import text
 from sqlalchemy.ext.asyncio import AsyncSession
 
-from services.ledger import AccountFrozen, Move, Outcome, Refused, make, make_patiently, statements
+from services.ledger import (
+    AccountFrozen,
+    Done,
+    Move,
+    Outcome,
+    Refused,
+    UnknownAccount,
+    make,
+    make_patiently,
+    statements,
+)
 from services.ledger.moves import execute
-from services.payment.api import refund_book
-from services.payment.api.refund_book import NewRefund
-from services.payment.charge_states import Known, Moved
+from services.payment.api import books
+from services.payment.api.books import NewRefund
+from services.payment.charge_news import Known, Moved
 from surefoot.errors import SurefootError
 from surefoot.events import Money
+from surefoot.events.money import CurrencyMismatch
+from surefoot.http.problems import Problem
 
 log = structlog.get_logger("surefoot.payments_api")
+RETRY_AFTER_S = 2
 # Longer than the database takes to find a deadlock (1 s). It is tried four times.
 _LIMIT_LOCKS = text("SELECT set_config('lock_timeout', '1500ms', true)")
 
@@ -76,15 +96,67 @@ async def return_refused(session: AsyncSession, refund_id: str, charge: Known, a
         raise NotBooked(f"Refund {refund_id} was refused and cannot be booked back: {outcome.reason}.")
 
 
+@contextmanager
+def moving() -> Iterator[None]:
+    """Around a move: what no money that comes or goes would help with is the request's own mistake."""
+    try:
+        yield
+    except UnknownAccount as error:
+        raise Problem(HTTPStatus.NOT_FOUND, "unknown", "You have no such account: open it first.") from error
+    except CurrencyMismatch as error:
+        sentence = "One of the accounts is in another currency."
+        raise Problem(HTTPStatus.UNPROCESSABLE_ENTITY, "wrong_currency", sentence) from error
+    except AccountFrozen as error:
+        sentence = "One of the accounts is frozen: nothing is changed until it is released."
+        raise Problem(HTTPStatus.CONFLICT, "frozen", sentence) from error
+
+
+@contextmanager
+def booking(**what: str) -> Iterator[None]:
+    """Around what follows the provider's answer: an account that was frozen since it was asked is waited for."""
+    try:
+        yield
+    except AccountFrozen as error:
+        raise Problem(
+            HTTPStatus.SERVICE_UNAVAILABLE,
+            "frozen",
+            "The provider was asked, and the account was frozen meanwhile: its answer is booked when the account is "
+            "released. Send the same request with the same Idempotency-Key to learn of it.",
+            retry_after_s=RETRY_AFTER_S,
+            **what,
+        ) from error
+
+
+def made(outcome: Outcome) -> Done:
+    """The move, if it was made; raises the problem otherwise."""
+    if isinstance(outcome, Done):
+        return outcome
+    match outcome.reason:
+        case "INSUFFICIENT":
+            raise Problem(HTTPStatus.CONFLICT, "INSUFFICIENT", "The account that gives has less than that.")
+        case "CAP_EXCEEDED":
+            raise Problem(HTTPStatus.CONFLICT, "CAP_EXCEEDED", "The account that gets would hold more than it may.")
+        case "CONFLICT" | "THROTTLED":
+            raise Problem(
+                HTTPStatus.SERVICE_UNAVAILABLE,
+                outcome.reason,
+                "Too many others change the same accounts at once, and nothing was moved. Send the same request again "
+                "with the same Idempotency-Key.",
+                retry_after_s=1,
+            )
+        case _:
+            assert_never(outcome.reason)
+
+
 async def _book_refund_elsewhere(session: AsyncSession, charge: Known) -> None:
     """What was given back without us, by somebody at the provider's own desk. What was asked for here is booked."""
-    begun = (await refund_book.sums(session, charge.charge_id)).begun
+    begun = (await books.sums(session, charge.charge_id)).begun
     missing = charge.refunded.minor_units - begun
     if missing <= 0:
         return
     refund_id = f"{charge.charge_id}:elsewhere:{charge.refunded.minor_units}"
     amount = Money.minor(missing, charge.amount.currency)
-    await refund_book.write(session, NewRefund(refund_id, charge.charge_id, charge.tenant, amount), "REFUNDED")
+    await books.write_refund(session, NewRefund(refund_id, charge.charge_id, charge.tenant, amount), "REFUNDED")
     if isinstance(await make(session, Move(refund_id, _main(charge), None, amount)), Refused):
         log.error(
             "money was given back at the provider, and the tenant's account does not have it",

@@ -13,13 +13,12 @@ import structlog
 from fastapi import APIRouter, Path, Request
 from sqlalchemy.ext.asyncio import AsyncEngine
 
-from services.payment.api import charge_book
+from services.payment.api import books
 from services.payment.api.access import tenant_in
 from services.payment.api.asking import Captured, capture
-from services.payment.api.bookkeeping import book, open_main
-from services.payment.api.charge_book import NewCharge
+from services.payment.api.bookkeeping import RETRY_AFTER_S, book, booking, moving, open_main
+from services.payment.api.books import NewCharge
 from services.payment.api.models import Charge, ChargeAsked
-from services.payment.api.moving import RETRY_AFTER_S, booking, moving
 from services.payment.api.operation import (
     ONE_PROBLEMS,
     OUTSIDE_PROBLEMS,
@@ -28,9 +27,9 @@ from services.payment.api.operation import (
     JsonRoute,
     with_key,
 )
-from services.payment.charge_states import Contradicted, News, apply_kept, move_forward
+from services.payment.charge_news import Contradicted, News
+from services.payment.charge_states import CONTRADICTIONS, apply_kept, move_forward
 from services.payment.gateway import Gateway
-from services.payment.metrics import CONTRADICTIONS
 from surefoot.http.problems import Problem
 from surefoot.idempotency import Idempotent, Tx, idempotent
 
@@ -75,7 +74,7 @@ def charge_routes(gateway: Gateway, engine: AsyncEngine) -> APIRouter:
     async def show_charge(charge_id: Annotated[str, Path(max_length=64)], request: Request) -> Charge:
         """How a charge stands: PENDING while nobody knows yet what the provider did."""
         async with engine.connect() as connection:
-            found = await charge_book.find(connection, tenant_in(request.scope), charge_id)
+            found = await books.find_charge(connection, tenant_in(request.scope), charge_id)
         if found is None:
             raise Problem(HTTPStatus.NOT_FOUND, "unknown", "There is no such charge of yours: look at the id.")
         return found
@@ -86,7 +85,7 @@ def charge_routes(gateway: Gateway, engine: AsyncEngine) -> APIRouter:
 async def write_down(tx: Tx, charge: NewCharge) -> None:
     """Before the provider is asked: PENDING, and the account that its money goes to is there. What a webhook said of it
     before is applied."""
-    await charge_book.begin(tx.session, charge)
+    await books.begin_charge(tx.session, charge)
     await open_main(tx.session, charge.tenant, charge.amount.currency)
     await apply_kept(tx.session, charge.charge_id, publish=tx.publish, after=book)
 
@@ -97,7 +96,7 @@ async def finish(tx: Tx, charge: NewCharge, captured: Captured) -> Charge:
     if isinstance(moved, Contradicted):
         CONTRADICTIONS.labels("answer").inc()
         log.error("the provider's answer contradicts the books", charge_id=charge.charge_id, sentence=moved.sentence)
-    found = await charge_book.find(tx.session, charge.tenant, charge.charge_id)
+    found = await books.find_charge(tx.session, charge.tenant, charge.charge_id)
     assert found is not None, "it was written down in the phase before"
     return found
 

@@ -64,9 +64,8 @@ async def _serve(settings: "ServiceSettings", at: Served) -> None:
 
     from services.payment.api.access import access_of
     from services.payment.api.app import Parts, PaymentsService
-    from services.payment.api.settings import ApiSettings
     from services.payment.http_gateway import HttpGateway
-    from services.payment.webhook_settings import WebhookSettings
+    from services.payment.settings import ApiSettings, WebhookSettings
     from surefoot.database.connection import shown_url
     from surefoot.idempotency import IdempotencySettings, Store
     from surefoot.idempotency.store.encryption import Encryption

@@ -12,12 +12,12 @@ from uuid import uuid4
 from fastapi import APIRouter, Path, Request
 from sqlalchemy.ext.asyncio import AsyncEngine
 
-from services.payment.api import charge_book, refund_book
+from services.payment.api import books
 from services.payment.api.access import tenant_in
 from services.payment.api.asking import GivenBack, give_back
-from services.payment.api.bookkeeping import book, return_refused, take_back
+from services.payment.api.bookkeeping import RETRY_AFTER_S, book, booking, made, moving, return_refused, take_back
+from services.payment.api.books import NewRefund, Sums
 from services.payment.api.models import Refund, RefundAsked
-from services.payment.api.moving import RETRY_AFTER_S, booking, made, moving
 from services.payment.api.operation import (
     ONE_PROBLEMS,
     OUTSIDE_PROBLEMS,
@@ -26,8 +26,8 @@ from services.payment.api.operation import (
     JsonRoute,
     with_key,
 )
-from services.payment.api.refund_book import NewRefund, Sums
-from services.payment.charge_states import Known, News, move_forward
+from services.payment.charge_news import Known, News
+from services.payment.charge_states import move_forward
 from services.payment.gateway import Gateway
 from surefoot.events import Money
 from surefoot.http.problems import Problem
@@ -64,7 +64,7 @@ def refund_routes(gateway: Gateway, engine: AsyncEngine) -> APIRouter:
     async def show_refund(refund_id: Annotated[str, Path(max_length=128)], request: Request) -> Refund:
         """How a refund stands: PENDING while nobody knows yet what the provider did."""
         async with engine.connect() as connection:
-            found = await refund_book.find(connection, tenant_in(request.scope), refund_id)
+            found = await books.find_refund(connection, tenant_in(request.scope), refund_id)
         if found is None:
             raise Problem(HTTPStatus.NOT_FOUND, "unknown", "There is no such refund of yours: look at the id.")
         return found
@@ -74,11 +74,11 @@ def refund_routes(gateway: Gateway, engine: AsyncEngine) -> APIRouter:
 
 async def write_down(tx: Tx, refund: NewRefund) -> str:
     """The provider's name for the charge, if so much of it can be given back."""
-    charge = await charge_book.lock(tx.session, refund.tenant, refund.charge_id)
+    charge = await books.lock_charge(tx.session, refund.tenant, refund.charge_id)
     if charge is None:
         raise Problem(HTTPStatus.NOT_FOUND, "unknown", "There is no such charge of yours: look at charge_id.")
-    txn_id = refundable(charge, await refund_book.sums(tx.session, charge.charge_id), refund.amount)
-    await refund_book.write(tx.session, refund, "PENDING")
+    txn_id = refundable(charge, await books.sums(tx.session, charge.charge_id), refund.amount)
+    await books.write_refund(tx.session, refund, "PENDING")
     with moving():
         made(await take_back(tx.session, refund.refund_id, charge, refund.amount))
     return txn_id
@@ -114,20 +114,20 @@ def refundable(charge: Known, sums: Sums, amount: Money) -> str:
 
 
 async def finish(tx: Tx, refund: NewRefund, given_back: GivenBack) -> Refund:
-    charge = await charge_book.lock(tx.session, refund.tenant, refund.charge_id)
+    charge = await books.lock_charge(tx.session, refund.tenant, refund.charge_id)
     assert charge is not None, "it was there in the phase before, and charges stay"
     if given_back.outcome == "refunded":
-        await refund_book.settle(
+        await books.settle_refund(
             tx.session, refund.refund_id, "REFUNDED", gateway_refund_id=given_back.gateway_refund_id
         )
-        total = (await refund_book.sums(tx.session, charge.charge_id)).done
+        total = (await books.sums(tx.session, charge.charge_id)).done
         # A webhook may have said as much, or more, before: then this is late, and nothing is told twice.
         news = News("REFUNDED", amount=Money.minor(total, charge.amount.currency))
         await move_forward(tx.session, charge.charge_id, news, publish=tx.publish, after=book)
     else:
-        await refund_book.settle(tx.session, refund.refund_id, "REFUSED", reason=given_back.reason)
+        await books.settle_refund(tx.session, refund.refund_id, "REFUSED", reason=given_back.reason)
         await return_refused(tx.session, refund.refund_id, charge, refund.amount)
-    found = await refund_book.find(tx.session, refund.tenant, refund.refund_id)
+    found = await books.find_refund(tx.session, refund.tenant, refund.refund_id)
     assert found is not None, "it was written down in the phase before"
     return found
 

@@ -27,6 +27,7 @@ from surefoot.cli.command import (
     required_id,
     run,
 )
+from surefoot.cli.deployment import settings_of
 from surefoot.cli.loading import load_known_catalogue
 from surefoot.cli.process import (
     OTHER_ADDRESS,
@@ -47,7 +48,9 @@ from surefoot.telemetry.logging import set_up_logging
 
 if TYPE_CHECKING:
     from surefoot.audit.access import TokenLine, TokenMade, Tokens
+    from surefoot.audit.settings import AccessSettings
     from surefoot.database.connection import Connection
+    from surefoot.dlq.settings import DlqSettings
     from surefoot.events import Catalogue
 
 T = TypeVar("T")
@@ -64,6 +67,7 @@ tokens = typer.Typer(
 
 
 def serve(
+    context: typer.Context,
     host: Host = "127.0.0.1",
     port: Port = 8090,
     open_: Annotated[
@@ -82,12 +86,17 @@ def serve(
     work. People need a token: `surefoot dlq token create`, or an issuer of JWTs (SUREFOOT_DLQ_JWT_JWKS …). How it runs
     is set by the environment: SUREFOOT_DLQ_RETENTION, SUREFOOT_DLQ_RESEND_AFTER …
     """
+    from surefoot.audit.settings import AccessSettings
+    from surefoot.dlq.settings import DlqSettings
+
     set_up_logging(log_format)
     url = required_database(database)
+    settings = settings_of(context, DlqSettings)(db_schema=checked_schema(schema))
+    people = settings_of(context, AccessSettings)()
     types = load_known_catalogue(catalogue or [])
     serve_metrics(metrics_port)
     with listening(host, port, refusal="Dead letters cannot be served", remedy=OTHER_ADDRESS) as listener:
-        run(_serve(url, kafka, checked_schema(schema), Served(listener, host, open_), types))
+        run(_serve(url, kafka, Served(listener, host, open_), types, settings, people))
     typer.echo("The dead-letter service has stopped; others go on with its jobs.")
 
 
@@ -100,21 +109,26 @@ class Served:
     is_open: bool
 
 
-async def _serve(url: str, kafka: str | None, schema: str, at: Served, catalogue: "Catalogue") -> None:
+async def _serve(
+    url: str,
+    kafka: str | None,
+    at: Served,
+    catalogue: "Catalogue",
+    settings: "DlqSettings",
+    people: "AccessSettings",
+) -> None:
     import structlog
 
     from surefoot.admin.app import api
     from surefoot.audit.access import check_access
-    from surefoot.audit.settings import AccessSettings
     from surefoot.dlq.runtime import DlqRuntime
-    from surefoot.dlq.settings import DlqSettings
     from surefoot.http.server import HttpService
     from surefoot.service import Together
 
     log = structlog.get_logger("surefoot.dlq")
+    schema = settings.db_schema
     async with prepared(url, kafka, schema) as event_log:
-        settings = DlqSettings(db_schema=schema)
-        access = await check_access(url, schema, AccessSettings(), host=at.host, open_=at.is_open)
+        access = await check_access(url, schema, people, host=at.host, open_=at.is_open)
         http = HttpService(api(url, schema, settings, access, catalogue), at.listener)
         runtime = DlqRuntime(url, event_log, settings)
         log.info("dead-letter service starts", **places(url, kafka), open=at.is_open)

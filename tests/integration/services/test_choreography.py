@@ -15,9 +15,8 @@ from sqlalchemy.ext.asyncio import AsyncEngine, AsyncSession
 from consumers.checkout import checkout
 from consumers.flow import flow
 from consumers.notification import notification
-from consumers.order_choreography import order_choreography
-from consumers.warehouse import warehouse
-from consumers.warehouse_choreography import warehouse_choreography
+from consumers.order import order_choreography
+from consumers.warehouse import warehouse, warehouse_choreography
 from schemas.order import OrderCancelled, OrderPendingPayment
 from schemas.payment import PaymentCaptured, PaymentFailed, PaymentRefunded
 from services.checkout import sessions

@@ -21,8 +21,8 @@ from services.ledger import (
     make,
     open_account,
 )
-from services.ledger.contention_retry import ContentionRetry
-from services.ledger.outcome import Reason
+from services.ledger.move import Reason
+from services.ledger.moves import ContentionRetry
 from surefoot.consumer import Retry
 from surefoot.events import Money
 from surefoot.events.money import CurrencyMismatch

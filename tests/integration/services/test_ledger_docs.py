@@ -10,8 +10,8 @@ from sqlalchemy.ext.asyncio import AsyncSession
 
 from services.checks.ledger import Violation
 from services.ledger import Done
-from services.ledger.metrics import REFUSED
-from services.ledger.outcome import Reason
+from services.ledger.move import Reason
+from services.ledger.moves import REFUSED
 from tests.support.corpus import each_of
 from tests.support.services.ledger_harness import eur, ledger_on
 

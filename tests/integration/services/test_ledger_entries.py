@@ -8,7 +8,7 @@ import pytest
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from services.ledger import Done, InvalidName, Ledger, Move, Refused, UnknownAccount, make, statement_of
-from services.ledger.account_statement import Line
+from services.ledger.ledger import Line
 from surefoot.events import Money
 from surefoot.events.money import MAX_MINOR_UNITS
 from tests.support.services.ledger_harness import eur, ledger_on, said, violations

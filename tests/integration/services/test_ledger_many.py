@@ -13,8 +13,7 @@ from collections.abc import AsyncIterator, Iterator
 import pytest
 from prometheus_client import REGISTRY
 
-from services.checks.ledger import findings
-from services.checks.ledger_books import Books, read_books
+from services.checks.ledger import Books, findings, read_books
 from services.ledger import Done, Ledger, Move, Outcome, Refused
 from surefoot.events import Money
 from tests.support.services.ledger_harness import eur, ledger_on

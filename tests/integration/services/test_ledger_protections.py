@@ -8,7 +8,7 @@ from sqlalchemy.exc import IntegrityError
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from services.ledger import Done, Ledger, Move, Outcome, Refused, make
-from services.ledger.contention_retry import ContentionRetry
+from services.ledger.moves import ContentionRetry
 from services.ledger.statements import CLAIM, ENOUGH, LOCK, ROOM
 from surefoot.consumer import Retry
 from tests.support.evidence import removed

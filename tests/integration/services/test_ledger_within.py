@@ -9,7 +9,7 @@ from sqlalchemy import text
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from services.ledger import Contended, Done, Ledger, Move, Refused, make, make_patiently
-from services.ledger.contention_retry import ContentionRetry
+from services.ledger.moves import ContentionRetry
 from surefoot.consumer import Retry
 from tests.support.services.ledger_harness import eur, ledger_on, somebody_waits, violations
 

@@ -6,8 +6,7 @@ import asyncpg
 import pytest
 from sqlalchemy.ext.asyncio import AsyncEngine, AsyncSession
 
-from consumers.order import order
-from consumers.order_choreography import order_choreography
+from consumers.order import order, order_choreography
 from schemas.order import (
     CancelOrder,
     ConfirmOrder,

@@ -13,8 +13,7 @@ from services.front_door import MOST_BYTES
 from services.payment.api.access import Access
 from services.payment.api.app import Parts, api
 from services.payment.http_gateway import HttpGateway
-from services.payment.settings import PaymentSettings
-from services.payment.webhook_settings import WebhookSettings
+from services.payment.settings import PaymentSettings, WebhookSettings
 from services.tables import create_tables
 from surefoot.idempotency import Store
 from tests.support.corpus import each_of

@@ -7,8 +7,8 @@ import pytest
 from sqlalchemy.ext.asyncio import AsyncEngine, AsyncSession, create_async_engine
 
 from services.payment.api.bookkeeping import book
+from services.payment.charge_states import Outcome, take
 from services.payment.payment_events import PaymentEvent, event_of
-from services.payment.payment_events_book import Outcome, take
 from surefoot.database.connection import sqlalchemy_url
 from tests.support.services.payment_api_harness import Api, api_ground
 from tests.support.services.webhook_harness import event

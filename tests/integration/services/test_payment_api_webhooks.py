@@ -12,10 +12,9 @@ from sqlalchemy.ext.asyncio import AsyncEngine, AsyncSession, create_async_engin
 
 from services.payment.api import charges
 from services.payment.api.bookkeeping import book
-from services.payment.api.charge_book import NewCharge
-from services.payment.charge_states import apply_kept
+from services.payment.api.books import NewCharge
+from services.payment.charge_states import Outcome, apply_kept, take
 from services.payment.payment_events import PaymentEvent, event_of
-from services.payment.payment_events_book import Outcome, take
 from surefoot.database.connection import sqlalchemy_url
 from surefoot.events import Money
 from surefoot.idempotency import Store

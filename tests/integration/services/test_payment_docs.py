@@ -12,8 +12,7 @@ import pytest
 import typer
 from typer.main import get_command
 
-from services.payment.api.settings import ApiSettings
-from services.payment.settings import PaymentSettings
+from services.payment.settings import ApiSettings, PaymentSettings
 from services.provider.command import provider as provider_command
 from services.tables import create_tables
 from tests.support.curl import curls

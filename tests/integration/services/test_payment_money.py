@@ -11,8 +11,7 @@ from typing import Any
 import pytest
 
 from consumers.payment import payment_consumer
-from services.checks.money import check, findings
-from services.checks.money_books import read_books
+from services.checks.money import check, findings, read_books
 from services.payment.gateway import Barred, Charged, Declined, Voided
 from services.payment.http_gateway import HttpGateway
 from services.payment.settings import PaymentSettings

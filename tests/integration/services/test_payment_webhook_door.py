@@ -9,7 +9,7 @@ import pytest
 from prometheus_client import REGISTRY
 from pydantic import SecretStr
 
-from services.payment.webhook_settings import WebhookSettings
+from services.payment.settings import WebhookSettings
 from services.payment.webhooks import PATH, webhook_router
 from surefoot.errors import ConfigurationError
 from tests.support.corpus import each_of

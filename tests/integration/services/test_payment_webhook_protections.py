@@ -9,11 +9,10 @@ import pytest
 from sqlalchemy import text
 from sqlalchemy.ext.asyncio import AsyncSession
 
-from services.payment import charge_states, charge_step, payment_events_book, webhooks
-from services.payment.charge_locks import lock_transactions
-from services.payment.charge_states import News, move_forward
+from services.payment import charge_states, charge_step, webhooks
+from services.payment.charge_news import News
+from services.payment.charge_states import lock_transactions, move_forward, take
 from services.payment.payment_events import PaymentEvent, event_of
-from services.payment.payment_events_book import take
 from surefoot.webhooks import Verified
 from tests.support.evidence import removed
 from tests.support.services.webhook_harness import WebhookGround, event, webhook_ground
@@ -139,8 +138,7 @@ async def test_without_the_lock_webhook_and_inline_answer_miss_each_other(
         return None
 
     removed("webhook.transaction_lock")
-    for module in (charge_states, payment_events_book):
-        monkeypatch.setattr(module, "lock_transactions", no_lock)
+    monkeypatch.setattr(charge_states, "lock_transactions", no_lock)
     await ground.charge(txn=None)
     async with AsyncSession(ground.engine) as first, first.begin():
         assert await take(first, _event()) == "unmatched"
@@ -155,13 +153,12 @@ async def test_without_the_charges_lock_webhook_and_new_charge_miss_each_other(
         return None
 
     removed("webhook.charge_lock")
-    for module in (charge_states, payment_events_book):
-        monkeypatch.setattr(module, "lock_charge", no_lock)
+    monkeypatch.setattr(charge_states, "lock_charge", no_lock)
     async with AsyncSession(ground.engine) as first, first.begin():
         assert await take(first, _event(charge="ch-1")) == "unmatched"
         await ground.charge(txn=None)
         async with AsyncSession(ground.engine) as second, second.begin():
-            await payment_events_book.apply_kept(second, "ch-1")
+            await charge_states.apply_kept(second, "ch-1")
     assert await ground.violations() == {"kept for ever"}
 
 
@@ -182,8 +179,8 @@ async def test_with_a_marker_that_is_committed_by_itself_a_failure_loses_the_eve
     await ground.charge()
     removed("webhook.one_transaction")
     with monkeypatch.context() as apart:
-        apart.setattr(payment_events_book, "lock_transactions", remembered)
-        apart.setattr(payment_events_book, "failpoint", commit)
+        apart.setattr(charge_states, "lock_transactions", remembered)
+        apart.setattr(charge_states, "failpoint", commit)
         assert (await ground.post(event("captured"))).status_code == 503
     assert await ground.outcome(event("captured")) == "duplicate"
     assert await ground.violations() == {"kept for ever"}

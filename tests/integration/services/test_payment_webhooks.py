@@ -13,7 +13,8 @@ import pytest
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from schemas.charge import ChargeNews
-from services.payment.charge_states import Contradicted, Late, Moved, News, apply_kept, move_forward
+from services.payment.charge_news import Contradicted, Late, Moved, News
+from services.payment.charge_states import apply_kept, move_forward
 from surefoot import failpoints
 from surefoot.errors import SurefootError
 from surefoot.events import Money

@@ -9,10 +9,10 @@ from typing import Any, get_args
 import pytest
 from sqlalchemy import CheckConstraint
 
+from services.payment.charge_states import Outcome
 from services.payment.payment_events import KINDS
-from services.payment.payment_events_book import Outcome
+from services.payment.settings import WebhookSettings
 from services.payment.tables import payment_events
-from services.payment.webhook_settings import WebhookSettings
 from surefoot.webhooks import Reason
 from tests.support.corpus import each_of
 from tests.support.services.webhook_harness import SECRET, webhook_ground

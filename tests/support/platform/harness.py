@@ -4,12 +4,12 @@ from collections.abc import Iterable, Sequence, Set
 from dataclasses import dataclass, field
 from typing import Any
 
-from consumers.roster import CONSUMERS
+from consumers.runtime import CONSUMERS
 from orchestrator.sagas import sagas
-from services.buyers.buyers import Buyers
+from services.buyers import Buyers
 from services.checks import contradictions
-from services.demo.board import Counts, look
-from services.platform import Platform
+from services.demo.sagas import Counts, look
+from services.local_platform.platform import Platform
 from surefoot.database.connection import Connection, Row
 from surefoot.log.port import EventLog, TopicPartition
 from surefoot.orchestrator.deciding import NAME as ORCHESTRATOR

@@ -10,7 +10,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-from services.platform import Platform
+from services.local_platform.platform import Platform
 
 AGAIN_S = 0.3
 AT_WORK = {

@@ -9,11 +9,10 @@ import asyncpg
 import pytest
 from sqlalchemy.ext.asyncio import AsyncEngine, create_async_engine
 
-from services.checks.ledger import Violation, findings
-from services.checks.ledger_books import read_books
+from services.checks.ledger import Violation, findings, read_books
 from services.ledger import Ledger, Move, statements
-from services.ledger.contention_retry import CONTENTION_RETRY, ContentionRetry
-from services.ledger.statement import Statement
+from services.ledger.moves import CONTENTION_RETRY, ContentionRetry
+from services.ledger.statements import Statement
 from services.tables import create_tables
 from surefoot.database.connection import sqlalchemy_url
 from surefoot.events import Money

@@ -10,8 +10,7 @@ from typing import Any
 
 import asyncpg
 
-from consumers.payment import payment_consumer
-from consumers.payment_choreography import choreography_consumer
+from consumers.payment import choreography_consumer, payment_consumer
 from schemas import catalogue
 from schemas.payment import CapturePayment, RefundPayment, ReversePayment
 from services.payment.http_gateway import HttpGateway

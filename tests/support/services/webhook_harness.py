@@ -16,8 +16,10 @@ from fastapi import FastAPI
 from pydantic import SecretStr
 from sqlalchemy.ext.asyncio import AsyncEngine, AsyncSession, create_async_engine
 
-from services.payment.charge_states import After, News, move_forward
-from services.payment.webhook_settings import WebhookSettings
+from services.payment.charge_news import News
+from services.payment.charge_states import move_forward
+from services.payment.charge_step import After
+from services.payment.settings import WebhookSettings
 from services.payment.webhooks import PATH, webhook_router
 from services.tables import create_tables
 from surefoot.database.connection import sqlalchemy_url

@@ -3,9 +3,9 @@
 from collections.abc import Callable
 from uuid import uuid4
 
-from services.payment.answers import ChargeAnswer
+from consumers.__main__ import main as main
+from services.payment.book import ChargeAnswer
 from services.payment.http_gateway import HttpGateway
-from surefoot.cli.main import main as main
 from surefoot.events import Money
 
 

@@ -5,8 +5,8 @@ from typing import get_args
 
 import pytest
 
-from consumers.roster import CONSUMERS
-from services.commands import NAMES
+from consumers.command import NAMES
+from consumers.runtime import CONSUMERS
 from surefoot.cli.dlq.discard import STATUSES as APPROVAL_STATUSES
 from surefoot.cli.idempotency import STATES
 from surefoot.cli.saga.looking import STATUSES as SAGA_STATUSES

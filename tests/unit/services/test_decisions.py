@@ -4,12 +4,12 @@ from collections import Counter
 
 import pytest
 
+from consumers.warehouse import Shares, verdict_of
 from schemas.parts import Address, Line, StockLine
 from services.checkout import sessions
 from services.checkout.sessions import WishRefused, total_of
-from services.returns.wishes import Granted, NotGranted, Pieces, judged
-from services.shipping.carriers import carrier_to, refusal_of
-from services.warehouse.inspection import Shares, verdict_of
+from services.returns.requests import Granted, NotGranted, Pieces, judged
+from services.shipping import carrier_to, refusal_of
 from services.warehouse.stock import merged
 from surefoot.consumer import Permanent
 from surefoot.events import Money

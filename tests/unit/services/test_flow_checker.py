@@ -2,9 +2,8 @@
 
 from dataclasses import replace
 
-from services.checks.flow_books import Books, Refund, Return
-from services.checks.flows import Violation, findings
-from services.checks.stock_books import Reservation, Returned
+from services.checks.flows import Books, Refund, Return, Violation, findings
+from services.checks.stock import Reservation, Returned
 from tests.support.corpus import each_of
 
 TWO = (("table", 2),)

@@ -2,8 +2,7 @@
 
 from dataclasses import replace
 
-from services.checks.ledger import Violation, findings, unbalanced
-from services.checks.ledger_books import Account, Books, Entry, Operation
+from services.checks.ledger import Account, Books, Entry, Operation, Violation, findings, unbalanced
 from tests.support.corpus import each_of
 
 # 10 EUR come in to the wallet, 4 go on to the shop, 1 leaves it; 50 are refused; 3 USD come in beside.

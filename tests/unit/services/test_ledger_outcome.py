@@ -5,8 +5,8 @@ from prometheus_client import REGISTRY
 from sqlalchemy.exc import TimeoutError as PoolTimeout
 
 from services.ledger import Contended, Done, Outcome, Refused
-from services.ledger.contention_retry import ContentionRetry
-from services.ledger.outcome import Reason, reason_of
+from services.ledger.move import Reason, reason_of
+from services.ledger.moves import ContentionRetry
 from surefoot.events import Money
 from tests.support.corpus import each_of
 

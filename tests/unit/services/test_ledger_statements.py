@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from services.ledger import InvalidMove, InvalidName, Move, statements
-from services.ledger.statement import Statement
+from services.ledger.statements import Statement
 from surefoot.errors import FloatMoney
 from surefoot.events import Money
 from tests.support.corpus import each_of

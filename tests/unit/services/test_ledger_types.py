@@ -10,7 +10,7 @@ ROOT = Path(__file__).parents[3]
 PROGRAM = """
 from decimal import Decimal
 from services.ledger.move import Move
-from services.ledger.statement import Statement
+from services.ledger.statements import Statement
 from surefoot.events import Money
 Move("op", "a", "b", Money(Decimal("5.00"), "EUR"))
 Money(5.0, "EUR")  # wrong

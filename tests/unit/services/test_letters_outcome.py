@@ -5,7 +5,7 @@ from io import StringIO
 
 from rich.console import Console
 
-from services.demo.letters_outcome import Ended, show
+from services.demo.dead_letters import Ended, show
 from surefoot.testing.balance import Balance
 from tests.support.corpus import each_of
 

@@ -7,8 +7,8 @@ from collections.abc import Callable
 
 import pytest
 
-from consumers.order_choreography import order_choreography
-from consumers.warehouse_choreography import warehouse_choreography
+from consumers.order import order_choreography
+from consumers.warehouse import warehouse_choreography
 from schemas.order import OrderCancelled, OrderPaid, PlacementRequested
 from schemas.parts import Address, Line
 from surefoot.consumer import Consumer

@@ -6,7 +6,7 @@ import pytest
 from pydantic import SecretStr
 
 from services.payment.api.access import Access, access_of, tenants_by_hash
-from services.payment.api.settings import ApiSettings
+from services.payment.settings import ApiSettings
 from surefoot.errors import ConfigurationError
 from surefoot.http.middleware import Refusal
 from tests.support.corpus import each_of

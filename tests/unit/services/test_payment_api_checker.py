@@ -3,9 +3,8 @@
 from dataclasses import replace
 from typing import Any
 
-from services.checks.charges import findings
-from services.checks.charges_books import Books, LedgerLine, OurRefund, Ours
-from services.checks.money_books import Charge, GivenBack
+from services.checks.charges import Books, LedgerLine, OurRefund, Ours, findings
+from services.checks.money import Charge, GivenBack
 from tests.support.corpus import each_of
 
 SOUND = Books(

@@ -5,8 +5,7 @@ from typing import Any
 
 import pytest
 
-from services.checks.money import findings
-from services.checks.money_books import Books, Charge, GivenBack, Order, Payment, Refund
+from services.checks.money import Books, Charge, GivenBack, Order, Payment, Refund, findings
 from tests.support.corpus import each_of
 
 SOUND = Books(

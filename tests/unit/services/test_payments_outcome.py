@@ -3,7 +3,7 @@
 from dataclasses import replace
 from typing import Any
 
-from services.demo.payments_outcome import Ended
+from services.demo.payments import Ended
 from tests.support.corpus import each_of
 
 WELL = Ended(sent=9, answers=(1, 1), at_provider=2, lines=2, published=2)

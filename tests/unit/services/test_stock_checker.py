@@ -2,8 +2,7 @@
 
 from dataclasses import replace
 
-from services.checks.stock import Violation, findings
-from services.checks.stock_books import Books, Hold, Move, Reservation, Returned
+from services.checks.stock import Books, Hold, Move, Reservation, Returned, Violation, findings
 from tests.support.corpus import each_of
 
 # 10 received; s-1 holds 2, which o-1 takes and gets shipped; o-2 reserves 3 and gives them back; s-2's hold of 1

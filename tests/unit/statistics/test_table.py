@@ -7,7 +7,7 @@ import faust
 import pytest
 
 from consumers.statistics.counting import Counted
-from consumers.statistics.table import Counts
+from consumers.statistics.worker import Counts
 
 PLACED = Counted("events", "order.placed")
 

@@ -10,8 +10,9 @@ import pytest
 import yaml
 from prometheus_client.metrics import MetricWrapperBase
 
-import services.ledger.metrics
-import services.payment.metrics
+import services.ledger.moves
+import services.payment.charge_states
+import services.payment.webhooks
 import surefoot.idempotency.metrics
 from tests.support.corpus import each_of
 
@@ -19,7 +20,12 @@ ROOT = Path(__file__).parents[3]
 RULES: list[dict[str, Any]] = [
     rule for group in yaml.safe_load((ROOT / "docs" / "alerts.yaml").read_text())["groups"] for rule in group["rules"]
 ]
-MODULES = (surefoot.idempotency.metrics, services.payment.metrics, services.ledger.metrics)
+MODULES = (
+    surefoot.idempotency.metrics,
+    services.payment.charge_states,
+    services.payment.webhooks,
+    services.ledger.moves,
+)
 
 
 def exported(*modules: ModuleType) -> dict[str, set[str]]:

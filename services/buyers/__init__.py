@@ -1,1 +1,0 @@
-"""Simulated buyers and carriers: they open sessions, place orders (some click twice), give goods back, fetch them."""
