@@ -69,7 +69,7 @@ def test_a_child_ends_as_a_program_does(tmp_path: Path, text: str, code: int, er
 def test_a_childs_environment_directory_warnings_and_failpoints_are_its_own(tmp_path: Path) -> None:
     text = """
 import os, warnings
-from surefoot.testing import failpoints
+from surefoot import failpoints
 print(os.getcwd(), os.environ["MINE"], failpoints.armed("relay.claimed"))
 warnings.warn("an error here")
 """
