@@ -11,6 +11,7 @@ import os
 import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from importlib import import_module
 from typing import Any, TypeVar, cast
 
 import typer
@@ -58,7 +59,7 @@ def build(wanted: str | None = None, project: Project | None = None) -> typer.Ty
     app.callback()(lambda: None)  # so that it has subcommands even where only one is loaded
     every = {**OWN, **_commands_of(project or find_project())}
     for name in [wanted] if wanted in every else every:
-        command = load(every[name])
+        command = _own(OWN[name]) if name in OWN else load(every[name])
         if isinstance(command, typer.Typer):
             app.add_typer(command, name=name)
         elif callable(command):
@@ -68,6 +69,12 @@ def build(wanted: str | None = None, project: Project | None = None) -> typer.Ty
                 f"{every[name]}, the command {name} of the project file, is neither a function nor a typer.Typer."
             )
     return app
+
+
+def _own(reference: str) -> object:
+    """A command of this package: no project has to be read to find it."""
+    module, _, name = reference.partition(":")
+    return getattr(import_module(module), name)
 
 
 def _commands_of(project: Project) -> Mapping[str, str]:

@@ -132,7 +132,7 @@ async def _retry(verbs: ParkedOperations, row: ParkedEvent, by: str, reason: str
 
 async def _found(verbs: ParkedOperations, name: str, consumer: str | None) -> list[ParkedEvent]:
     """The parked event of this name, once for each consumer that has it; a sentence if there is none."""
-    from surefoot.consumer_runtime.partitions import parse_place
+    from surefoot.log.port import parse_place
 
     place = parse_place(name)
     if place is not None:

@@ -8,7 +8,6 @@ longer has what comes next) is never jumped over in silence: it stops the consum
 """
 
 import asyncio
-import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
@@ -21,9 +20,7 @@ from surefoot.consumer_runtime.unit import Database, FenceLost, Position, lock_n
 from surefoot.consumer_runtime.worker import Worker
 from surefoot.errors import ConfigurationError, HandlerMisuse, LeaseLost, LogUnavailable, SurefootError
 from surefoot.failpoints import failpoint
-from surefoot.log.port import EventLog, Subscription, TopicPartition
-
-_PLACE = re.compile(r"(?P<topic>[a-zA-Z0-9._-]+)/(?P<partition>\d{1,9}):(?P<offset>\d{1,18})")
+from surefoot.log.port import EventLog, Subscription, TopicPartition, parse_place
 
 
 class PositionLost(SurefootError):
@@ -51,14 +48,6 @@ def parse_from(text: str) -> From:
             "offset)."
         )
     return From(where=place[0], offset=place[1])
-
-
-def parse_place(text: str) -> tuple[TopicPartition, int] | None:
-    """TOPIC/PARTITION:OFFSET, if the text is of that form."""
-    matched = _PLACE.fullmatch(text)
-    if matched is None:
-        return None
-    return TopicPartition(matched["topic"], int(matched["partition"])), int(matched["offset"])
 
 
 class Positions:

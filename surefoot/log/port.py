@@ -218,3 +218,14 @@ def key_hash(key: bytes) -> int:
 
 def partition_of(hashed: int, partitions: int) -> int:
     return hashed % partitions
+
+
+_PLACE = re.compile(r"(?P<topic>[a-zA-Z0-9._-]+)/(?P<partition>\d{1,9}):(?P<offset>\d{1,18})")
+
+
+def parse_place(text: str) -> tuple[TopicPartition, int] | None:
+    """TOPIC/PARTITION:OFFSET, if the text is of that form."""
+    matched = _PLACE.fullmatch(text)
+    if matched is None:
+        return None
+    return TopicPartition(matched["topic"], int(matched["partition"])), int(matched["offset"])

@@ -2,9 +2,9 @@
 
 import pytest
 
-from surefoot.consumer_runtime.partitions import From, gap, parse_from, parse_place
+from surefoot.consumer_runtime.partitions import From, gap, parse_from
 from surefoot.errors import ConfigurationError
-from surefoot.log.port import TopicPartition
+from surefoot.log.port import TopicPartition, parse_place
 from tests.support.corpus import each_of
 
 
