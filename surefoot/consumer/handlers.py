@@ -3,10 +3,14 @@
 `tx.session` is an ordinary SQLAlchemy session, except that it refuses commit, rollback and close: the transaction
 belongs to the whole batch. Savepoints (`async with tx.session.begin_nested()`) are the handler's own. An outside call
 is made under a key that is derived from its event, with what was prepared for it.
+
+Also here: which event a record is, for the inbox, and what it waits behind. These texts become parts of index entries,
+which Postgres limits to a third of a page: what is longer is replaced by its hash.
 """
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
@@ -16,13 +20,13 @@ import orjson
 from pydantic_core import PydanticSerializationError, to_json
 
 from surefoot.consumer.failures import Permanent
-from surefoot.consumer.identity import inbox_identity
 from surefoot.errors import InvalidEvent
 from surefoot.events import Event, EventData, EventType
 from surefoot.events.event import Command
 
 if TYPE_CHECKING:
     from sqlalchemy.ext.asyncio import AsyncSession
+
 
 T = TypeVar("T", bound=EventData)
 
@@ -157,3 +161,42 @@ def prepared_json(given: object, prepare: Prepare) -> str:
 
 def _uuid(*names: str) -> str:
     return str(uuid5(NAMESPACE_URL, ":".join(("surefoot", *names))))
+
+
+MAX_ID_BYTES = 1000
+MAX_KEY_BYTES = 500
+RECORD_SOURCE = "surefoot:record"
+"""The source in the inbox of a record that is no event: its id is its place in the log."""
+
+
+def inbox_identity(source: str, event_id: str) -> tuple[str, str]:
+    """Source and id as the inbox keeps them."""
+    if _fits(source + event_id, MAX_ID_BYTES):
+        return source, event_id
+    return _hashed(source.encode(), source), _hashed(event_id.encode(), event_id)
+
+
+def record_identity(topic: str, partition: int, offset: int) -> tuple[str, str]:
+    return RECORD_SOURCE, f"{topic}/{partition}/{offset}"
+
+
+def ordering_key(record_key: bytes | None, otherwise: str) -> str:
+    """What the record waits behind: the bytes that chose its partition, as text; or what stands in for them."""
+    if record_key is None:
+        return otherwise if _fits(otherwise, MAX_KEY_BYTES) else _hashed(otherwise.encode(), otherwise)
+    try:
+        text = record_key.decode("utf-8")
+    except UnicodeDecodeError:
+        text = "\\x" + record_key.hex()
+    if "\x00" in text:
+        text = "\\x" + record_key.hex()
+    return text if len(record_key) <= MAX_KEY_BYTES else _hashed(record_key, text)
+
+
+def _fits(text: str, limit: int) -> bool:
+    # No character takes more than four bytes, so most texts need not be encoded to know.
+    return len(text) <= limit // 4 or len(text.encode()) <= limit
+
+
+def _hashed(raw: bytes, text: str) -> str:
+    return f"{text[:40]}… sha256:{hashlib.sha256(raw).hexdigest()}"

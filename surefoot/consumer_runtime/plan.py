@@ -17,8 +17,15 @@ from pydantic import ValidationError
 from surefoot.consumer import Consumer
 from surefoot.consumer.consumer import WhenDead
 from surefoot.consumer.contracts import CONTROL_TYPE, Control, target_of
-from surefoot.consumer.handlers import BatchHandler, Handler, OutsideHandler, same_function
-from surefoot.consumer.identity import inbox_identity, ordering_key, record_identity
+from surefoot.consumer.handlers import (
+    BatchHandler,
+    Handler,
+    OutsideHandler,
+    inbox_identity,
+    ordering_key,
+    record_identity,
+    same_function,
+)
 from surefoot.events import BadRecord, Envelope, Event, decode, to_event
 from surefoot.events.binding import version_of
 from surefoot.events.envelope import BadRecordReason

@@ -4,6 +4,7 @@ Two adapters stand behind it, `surefoot.log.kafka` and `surefoot.log.postgres`; 
 `tests/contract` holds both to what is written here. Nothing above this line knows which one it talks to.
 """
 
+import re
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import timedelta

@@ -15,7 +15,7 @@ from typing import NamedTuple
 from pydantic import ValidationError
 
 from surefoot.consumer.contracts import CONTROL_TYPE, Control, target_of
-from surefoot.consumer.identity import inbox_identity, record_identity
+from surefoot.consumer.handlers import inbox_identity, record_identity
 from surefoot.database.connection import Connection
 from surefoot.database.schema import DEFAULT_SCHEMA, checked_schema
 from surefoot.events import BadRecord, decode

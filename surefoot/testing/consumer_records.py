@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from surefoot.consumer.dead_letter import DeadReason
-from surefoot.consumer.identity import inbox_identity, ordering_key
+from surefoot.consumer.handlers import inbox_identity, ordering_key
 from surefoot.errors import SurefootError
 from surefoot.events import Event, EventData, decode, encode, encode_data, event_type_of, to_event
 from surefoot.events.binding import version_of

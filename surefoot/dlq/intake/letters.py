@@ -14,7 +14,7 @@ from datetime import UTC, datetime, timedelta
 import orjson
 
 from surefoot.consumer.dead_letter import DEAD_LETTER_TYPE, MAX_ERROR, MAX_FAILURES, MAX_STACK, fingerprint
-from surefoot.consumer.identity import MAX_ID_BYTES, MAX_KEY_BYTES, inbox_identity, ordering_key
+from surefoot.consumer.handlers import MAX_ID_BYTES, MAX_KEY_BYTES, inbox_identity, ordering_key
 from surefoot.events.binding import decode
 from surefoot.events.envelope import BadRecord, Envelope
 from surefoot.events.event import SAGA

@@ -2,7 +2,7 @@
 
 import pytest
 
-from surefoot.consumer.identity import inbox_identity, ordering_key, record_identity
+from surefoot.consumer.handlers import inbox_identity, ordering_key, record_identity
 
 
 def test_source_and_id_are_kept_as_they_are_if_they_fit() -> None:
