@@ -141,7 +141,7 @@ async def stage(postgres: EmbeddedPostgres, tree: Tree, name: str, folder: Path)
 
 
 async def served(url: str, process: Recorded) -> None:
-    """Wait until it answers, whatever it says."""
+    """Wait until the process answers, with any status."""
     async with httpx.AsyncClient(trust_env=False) as client:
 
         async def answers() -> bool:
