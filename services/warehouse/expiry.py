@@ -17,7 +17,7 @@ from surefoot import outbox
 from surefoot.consumer.failures import causes
 from surefoot.database.connection import explain, is_missing_table, is_outage, shown_url, sqlalchemy_url
 from surefoot.errors import SchemaOutdated
-from surefoot.telemetry.outage import Outage
+from surefoot.service import Outage
 
 BATCH = 200
 INTERVAL = timedelta(seconds=1)

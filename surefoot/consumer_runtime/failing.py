@@ -15,8 +15,8 @@ from surefoot.consumer_runtime.plan import Bad, Delivery
 from surefoot.consumer_runtime.settings import ConsumerSettings
 from surefoot.consumer_runtime.unit import PartFailed, Position
 from surefoot.database.connection import close_quietly, connect, explain, is_database_error
+from surefoot.service import Outage
 from surefoot.telemetry.alerts import Alert, Alerts
-from surefoot.telemetry.outage import Outage
 
 log = structlog.get_logger("surefoot.consumer")
 Kind = Literal["away", "contended", "transient", "permanent"]

@@ -32,8 +32,8 @@ from surefoot.consumer_runtime.worker import Worker
 from surefoot.errors import ConfigurationError, LeaseLost, LogUnavailable
 from surefoot.log.port import EventLog, StoredRecord, TopicPartition
 from surefoot.log.postgres.line import RecordsGone
+from surefoot.service import Outage
 from surefoot.telemetry.alerts import Alerts
-from surefoot.telemetry.outage import Outage
 
 log = structlog.get_logger("surefoot.consumer")
 POLL = timedelta(milliseconds=500)

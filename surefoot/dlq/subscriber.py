@@ -19,8 +19,7 @@ from surefoot.errors import ConfigurationError, LeaseLost, LogUnavailable
 from surefoot.failpoints import failpoint
 from surefoot.log.port import EventLog, StoredRecord, Subscription, TopicPartition
 from surefoot.log.postgres.line import RecordsGone
-from surefoot.service import NO_REST, LoopService
-from surefoot.telemetry.outage import Outage
+from surefoot.service import NO_REST, LoopService, Outage
 
 log = structlog.get_logger("surefoot.dlq")
 POLL = timedelta(milliseconds=500)

@@ -25,7 +25,7 @@ from surefoot.orchestrator.settings import OrchestratorSettings
 from surefoot.orchestrator.store import SESSION_SETTINGS, Store
 from surefoot.orchestrator.timers import Timers
 from surefoot.saga import Saga
-from surefoot.telemetry.outage import Outage
+from surefoot.service import Outage
 
 log = structlog.get_logger("surefoot.orchestrator")
 SHORTEST_PAUSE = timedelta(milliseconds=100)

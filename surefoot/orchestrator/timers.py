@@ -35,7 +35,7 @@ from surefoot.outbox import Outbox
 from surefoot.outbox.entry import entry_of
 from surefoot.saga.definition import Step
 from surefoot.saga.stimulus import Broken, Fired
-from surefoot.telemetry.outage import Outage
+from surefoot.service import Outage
 
 log = structlog.get_logger("surefoot.orchestrator")
 LISTEN_TO_THE_LOG_S = 1.0

@@ -11,8 +11,8 @@ import structlog
 from surefoot.database.connection import close_quietly, connect, is_database_error
 from surefoot.errors import LogUnavailable
 from surefoot.log.port import EventLog
+from surefoot.relay.lane import Ownership
 from surefoot.relay.metrics import OLDEST_UNPUBLISHED, REMOVED
-from surefoot.relay.ownership import Ownership
 from surefoot.relay.settings import RelaySettings
 from surefoot.relay.store import SESSION_SETTINGS, Housekeeping
 

@@ -6,8 +6,7 @@ from datetime import timedelta
 
 import pytest
 
-from surefoot.service import NO_REST, LoopService, Together, rest
-from surefoot.telemetry.outage import Outage
+from surefoot.service import NO_REST, LoopService, Outage, Together, rest
 
 LONG = timedelta(hours=1)
 

@@ -16,9 +16,8 @@ from surefoot.dlq.settings import DlqSettings
 from surefoot.dlq.upkeep.alerts import DlqAlerts
 from surefoot.dlq.upkeep.report import last_week, report, report_path, write_report
 from surefoot.dlq.upkeep.retention import Retention
-from surefoot.service import LoopService
+from surefoot.service import LoopService, Outage
 from surefoot.telemetry.alerts import Alert, Alerts
-from surefoot.telemetry.outage import Outage
 
 log = structlog.get_logger("surefoot.dlq")
 STATEMENT_TIMEOUT = timedelta(minutes=5)

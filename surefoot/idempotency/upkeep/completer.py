@@ -23,8 +23,8 @@ from surefoot.idempotency.store import Store
 from surefoot.idempotency.upkeep.alerts import say_exhausted
 from surefoot.idempotency.values import Answered, Claim, FenceLost, StoreAway, StoredRequest, Unknown
 from surefoot.retry import backoff
+from surefoot.service import Outage
 from surefoot.telemetry.alerts import Alert, Alerts
-from surefoot.telemetry.outage import Outage
 
 log = structlog.get_logger("surefoot.idempotency")
 CONCURRENCY = 8

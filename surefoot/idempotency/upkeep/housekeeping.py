@@ -11,8 +11,8 @@ from surefoot.idempotency import metrics
 from surefoot.idempotency.settings import IdempotencySettings
 from surefoot.idempotency.store import Standing, Store
 from surefoot.idempotency.values import StoreAway
+from surefoot.service import Outage
 from surefoot.telemetry.alerts import Alert, Alerts
-from surefoot.telemetry.outage import Outage
 
 log = structlog.get_logger("surefoot.idempotency")
 WATCH_EVERY = timedelta(seconds=5)

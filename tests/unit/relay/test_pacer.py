@@ -2,7 +2,7 @@
 
 from datetime import timedelta
 
-from surefoot.relay.pacer import AWAKE, Pacer
+from surefoot.relay.runtime import AWAKE, Pacer
 
 MS = timedelta(milliseconds=1)
 LONGEST = 250 * MS
