@@ -9,8 +9,8 @@ from sqlalchemy.exc import SQLAlchemyError
 
 from surefoot.consumer import Consumer
 from surefoot.consumer.failures import FailureClass, Rules, causes, classify, sqlstate_of
+from surefoot.consumer_runtime.attempts import Verdict
 from surefoot.consumer_runtime.metrics import OUTAGES
-from surefoot.consumer_runtime.parked_batch import Verdict
 from surefoot.consumer_runtime.plan import Bad, Delivery
 from surefoot.consumer_runtime.settings import ConsumerSettings
 from surefoot.consumer_runtime.unit import PartFailed, Position

@@ -15,6 +15,7 @@ from datetime import timedelta
 import structlog
 
 from surefoot.consumer import Consumer
+from surefoot.consumer_runtime.attempts import Attempts
 from surefoot.consumer_runtime.batch import Batches
 from surefoot.consumer_runtime.buffer import BatchSize, PollSize
 from surefoot.consumer_runtime.controls import Controls
@@ -22,7 +23,6 @@ from surefoot.consumer_runtime.failing import Failing, explained, is_away, outag
 from surefoot.consumer_runtime.handling import Handling, Slots
 from surefoot.consumer_runtime.housekeeping import Housekeeping
 from surefoot.consumer_runtime.metrics import HEARTBEAT
-from surefoot.consumer_runtime.parked_batch import ParkedBatches
 from surefoot.consumer_runtime.parking import Parking
 from surefoot.consumer_runtime.partitions import From, Partitions, Positions, gap
 from surefoot.consumer_runtime.settings import ConsumerSettings
@@ -78,8 +78,8 @@ class ConsumerRuntime:
         self._parking = Parking(settings.db_schema)
         controls = Controls(consumer, self._parking)
         handling = Handling(consumer, settings.db_schema, settings.handler_timeout)
-        parts = (consumer, self._database, handling, self._parking, controls)
-        self._batches, self._parked = Batches(*parts), ParkedBatches(*parts)
+        self._attempts = Attempts(consumer, self._database, self._parking, controls)
+        self._batches = Batches(consumer, self._database, handling, self._parking, controls, self._attempts)
         self._slots = Slots(settings.outside_calls)
         # What one partition has learned of a topic's events holds for the others.
         self._batch_sizes = {topic: BatchSize(settings) for topic in self._topics}
@@ -163,7 +163,7 @@ class ConsumerRuntime:
             settings=self._settings,
             database=self._database,
             batches=self._batches,
-            parked=self._parked,
+            attempts=self._attempts,
             parking=self._parking,
             failing=Failing(self._consumer, self._url, self._settings, self._alerts),
             slots=self._slots,

@@ -16,6 +16,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine, AsyncSession, c
 
 from surefoot.consumer.failures import sqlstate_of
 from surefoot.consumer_runtime.barriers import Barriers
+from surefoot.consumer_runtime.plan import Passed, Reading
 from surefoot.consumer_runtime.statements import Statements
 from surefoot.database.connection import CONNECT_TIMEOUT_S, Connection, ConnectionLost, sqlalchemy_url
 from surefoot.database.guard import Disposal, Guard, GuardedSession, lift_guard, set_guard, watch
@@ -278,6 +279,24 @@ class Database:
 
     async def close(self) -> None:
         await self._disposal.dispose(CLOSE_S)
+
+
+async def receive(unit: Unit, known: Sequence[Reading]) -> set[tuple[str, str]] | None:
+    """Write all of them into the inbox; those it had not seen, or None if it had seen none of them."""
+    if not known:
+        return None
+    identities = [(reading.source, reading.event_id) for reading in known if not isinstance(reading, Passed)]
+    sources, event_ids = zip(*identities, strict=True)
+    rows = await unit.driver.fetch(unit.sql.receive, unit.position.consumer, list(sources), list(event_ids))
+    return None if len(rows) == len(identities) else {(row[0], row[1]) for row in rows}
+
+
+async def settle(unit: Unit, settled: Sequence[tuple[str, str, str, str | None]]) -> None:
+    """Change outcomes in the inbox."""
+    if settled:
+        columns = [list(column) for column in zip(*settled, strict=True)]
+        with own():
+            await unit.driver.execute(unit.sql.settle, unit.position.consumer, *columns)
 
 
 async def _quietly_end(unit: Unit, connection: AsyncConnection) -> None:

@@ -15,11 +15,11 @@ import structlog
 from surefoot.consumer import Consumer
 from surefoot.consumer.failures import FREE_CONTENTIONS
 from surefoot.consumer.handlers import OutsideHandler
+from surefoot.consumer_runtime.attempts import Attempts
 from surefoot.consumer_runtime.batch import Batches, Carried
 from surefoot.consumer_runtime.buffer import BatchSize, Buffer
 from surefoot.consumer_runtime.failing import Failing, is_about_what_was_given
 from surefoot.consumer_runtime.handling import OutsideCalls, Slots
-from surefoot.consumer_runtime.parked_batch import ParkedBatches
 from surefoot.consumer_runtime.parking import NoLongerParked, ParkedRow, Parking
 from surefoot.consumer_runtime.plan import Bad, Delivery, Reading, Told, cut, read, unreadable
 from surefoot.consumer_runtime.settings import ConsumerSettings
@@ -50,7 +50,7 @@ class Worker:
         settings: ConsumerSettings,
         database: Database,
         batches: Batches,
-        parked: ParkedBatches,
+        attempts: Attempts,
         parking: Parking,
         failing: Failing,
         slots: Slots,
@@ -65,7 +65,7 @@ class Worker:
         self._settings = settings
         self._database = database
         self._batches = batches
-        self._parked = parked
+        self._attempts = attempts
         self._parking = parking
         self._failing = failing
         self._on_room = on_room
@@ -197,7 +197,7 @@ class Worker:
     async def _park(self, reading: Delivery, error: BaseException, *, permanent: bool) -> None:
         while True:
             try:
-                verdict = await self._parked.failed_first(self.position, reading, error, permanent=permanent)
+                verdict = await self._attempts.failed_first(self.position, reading, error, permanent=permanent)
                 break
             except FenceLost:
                 raise
@@ -264,14 +264,14 @@ class Worker:
     async def _attempt(self, row: ParkedRow, reading: Reading) -> bool:
         """Try one; whether it is off the parking table."""
         try:
-            drained = await self._parked.take(self.position, [(row, reading)])
+            carried = await self._batches.take_parked(self.position, [(row, reading)])
         except PartFailed as failed:
             await self._after_parked_failure(row, reading, failed)
             return False
         self._contentions.pop(row.log_offset, None)
         self._failing.works(row.log_offset, row.log_offset)
-        await self._tell_bad(drained.dead)
-        return bool(drained.resolved)
+        await self._tell_bad(carried.dead)
+        return bool(carried.resolved)
 
     async def _follow(self, row: ParkedRow) -> None:
         """The rest of its key, many at a time. If one of them fails, the next turn takes them one by one again."""
@@ -282,15 +282,15 @@ class Worker:
                     rows = await self._parking.behind(driver, self.position, row, at_most)
                 if not rows:
                     return
-                drained = await self._parked.take(
+                carried = await self._batches.take_parked(
                     self.position, [(one, read(one.record, self._consumer)) for one in rows]
                 )
             except FenceLost:
                 raise
             except Exception:
                 return
-            await self._tell_bad(drained.dead)
-            if len(drained.resolved) < at_most:
+            await self._tell_bad(carried.dead)
+            if len(carried.resolved) < at_most:
                 return
 
     async def _after_parked_failure(self, row: ParkedRow, reading: Reading, failed: PartFailed) -> None:
@@ -309,7 +309,7 @@ class Worker:
     async def _fail(self, row: ParkedRow, reading: Delivery, error: BaseException, *, permanent: bool) -> None:
         while True:
             try:
-                verdict = await self._parked.failed_again(self.position, row, reading, error, permanent=permanent)
+                verdict = await self._attempts.failed_again(self.position, row, reading, error, permanent=permanent)
                 break
             except FenceLost:
                 raise
@@ -331,7 +331,7 @@ class Worker:
                 raise error
             if error is None:
                 try:
-                    await self._parked.finish(self.position, row, delivery, called.result)
+                    await self._batches.finish(self.position, row, delivery, called.result)
                     self._contentions.pop(row.log_offset, None)
                     self._failing.works(row.log_offset, row.log_offset)
                     continue
@@ -360,7 +360,7 @@ class Worker:
 
     async def _put_off(self, row: ParkedRow) -> None:
         try:
-            await self._parked.put_off(self.position, row, self._failing.call_rest_s())
+            await self._attempts.put_off(self.position, row, self._failing.call_rest_s())
         except FenceLost:
             raise
         except Exception as trouble:

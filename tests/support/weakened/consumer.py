@@ -59,12 +59,12 @@ def guard() -> None:
 
 def inbox() -> None:
     """Every delivery counts as fresh."""
-    real = batch.receive
+    real = cast(Any, batch).receive
 
     async def all_fresh(unit: Unit, known: Sequence[Reading]) -> None:
         await real(unit, known)
 
-    batch.receive = cast(Any, all_fresh)
+    cast(Any, batch).receive = all_fresh
 
 
 def parking_behind() -> None:

@@ -87,12 +87,12 @@ def answers_the_awaited() -> None:
 
 def inbox() -> None:
     """Every delivery counts as fresh."""
-    real = batch.receive
+    real = cast(Any, batch).receive
 
     async def all_fresh(unit: Unit, known: Sequence[Reading]) -> None:
         await real(unit, known)
 
-    batch.receive = cast(Any, all_fresh)
+    cast(Any, batch).receive = all_fresh
 
 
 def inbox_and_start() -> None:
