@@ -12,8 +12,7 @@ from surefoot.errors import ConfigurationError
 from surefoot.events import Event, EventData, event_type_of
 from surefoot.events.event import Direction
 from surefoot.saga import Definition, Saga
-from surefoot.saga.binding import stored_result
-from surefoot.saga.definition import Step, Wait
+from surefoot.saga.definition import Step, Wait, stored_result
 from surefoot.saga.stimulus import Answer, Arrived, Replied
 
 EventName = tuple[str, int]

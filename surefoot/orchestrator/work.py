@@ -15,9 +15,8 @@ from surefoot.errors import InvalidEvent
 from surefoot.events import Event, EventData, new_event
 from surefoot.events.event import Command
 from surefoot.saga import Definition, Instance, Status
-from surefoot.saga.binding import call, parse_result
 from surefoot.saga.decision import Decision, Send, Tell
-from surefoot.saga.definition import Branch, Make, Step, Wait
+from surefoot.saga.definition import Branch, Make, Step, Wait, call, parse_result
 from surefoot.saga.engine import begin, decide
 from surefoot.saga.instance import ENDED, Timer
 from surefoot.saga.stimulus import Stimulus

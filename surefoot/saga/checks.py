@@ -9,8 +9,20 @@ from datetime import timedelta
 from typing import Any, get_args
 
 from surefoot.events import EventData, event_type_of
-from surefoot.saga.binding import context_of, giver_of, needs_of
-from surefoot.saga.definition import Branch, Definition, DefinitionError, Node, Step, Wait, WhenDead, WhenLate, walk
+from surefoot.saga.definition import (
+    Branch,
+    Definition,
+    DefinitionError,
+    Node,
+    Step,
+    Wait,
+    WhenDead,
+    WhenLate,
+    context_of,
+    giver_of,
+    needs_of,
+    walk,
+)
 
 
 def alone(saga: str, node: Step | Wait) -> None:

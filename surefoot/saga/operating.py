@@ -9,8 +9,7 @@ from typing import Any, TypeGuard, assert_never
 from surefoot.errors import SurefootError
 from surefoot.events import EventData
 from surefoot.events.event import Direction
-from surefoot.saga.binding import giver_of, needs_of, stored_result
-from surefoot.saga.definition import Branch, Definition, Step, Wait
+from surefoot.saga.definition import Branch, Definition, Step, Wait, giver_of, needs_of, stored_result
 from surefoot.saga.instance import ENDED, StepRecord
 from surefoot.saga.stimulus import Arrived, Operated, Replied, Stimulus
 from surefoot.saga.turn import Turn

@@ -4,8 +4,7 @@ never come to it in production is a misuse of the kit, and said so.
 
 from surefoot.events import EventData
 from surefoot.events.event import Direction
-from surefoot.saga.binding import stored_result
-from surefoot.saga.definition import Reply, Step, Wait
+from surefoot.saga.definition import Reply, Step, Wait, stored_result
 from surefoot.saga.instance import StepRecord
 from surefoot.saga.stimulus import Answer, Arrived, Fired, Replied
 from surefoot.testing.consumer_records import KitMisuse

@@ -11,9 +11,8 @@ from typing import Any
 from surefoot.events import EventData, event_type_of, new_event
 from surefoot.events.event import Direction
 from surefoot.saga import Definition, Instance, begin, decide
-from surefoot.saga.binding import call, name_of, parse_result
 from surefoot.saga.decision import Decision, Note, Send, Tell
-from surefoot.saga.definition import Branch, Make, Step, Wait
+from surefoot.saga.definition import Branch, Make, Step, Wait, call, name_of, parse_result
 from surefoot.saga.instance import from_json, to_json
 from surefoot.saga.stimulus import Stimulus
 from surefoot.testing.consumer_records import KitMisuse

@@ -4,8 +4,7 @@ import asyncpg
 import pytest
 
 from surefoot.database.connection import Connection
-from surefoot.dlq.jobs.sender import Sender
-from surefoot.dlq.jobs.turn import Batch, Rests, SenderStatements
+from surefoot.dlq.jobs.sender import Batch, Rests, Sender, SenderStatements
 from surefoot.log.postgres.log import PostgresLog
 from tests.support.dlq.decisions import (
     ADA,

@@ -62,7 +62,7 @@ async def test_without_the_second_look_a_death_that_nobody_has_seen_is_discarded
     await discard(ground, 3)
     await ground.connection.execute("UPDATE surefoot.dlq_events SET deaths = 2, letter_id = 'x' WHERE deaths = 1")
     removed("dlq.sender_second_look")
-    monkeypatch.setattr("surefoot.dlq.jobs.turn.Turns._is_as_approved", believe)
+    monkeypatch.setattr("surefoot.dlq.jobs.sender.Turns._is_as_approved", believe)
     await ground.look()
     assert len(await ground.sent()) == 3  # wrong: two people agreed on something else
 

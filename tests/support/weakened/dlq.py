@@ -6,8 +6,8 @@ Each function below undoes one protection of the real service, as a plausible mi
 from collections.abc import Callable
 
 from surefoot.cli.main import main as main
+from surefoot.dlq.jobs.sender import SenderStatements, Turns
 from surefoot.dlq.jobs.store import JobStatements
-from surefoot.dlq.jobs.turn import SenderStatements, Turns
 from tests.support.weakened.statements import change_statement
 
 

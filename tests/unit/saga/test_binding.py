@@ -6,7 +6,7 @@ import pytest
 
 from surefoot.events import EventData
 from surefoot.saga import DefinitionError, Saga
-from surefoot.saga.binding import call, needs_of, parse_result, stored_result
+from surefoot.saga.definition import call, needs_of, parse_result, stored_result
 from tests.support.saga.order_sagas import capture, refund, reserve, send
 from tests.support.shop_types import (
     CapturePayment,
