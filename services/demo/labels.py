@@ -12,9 +12,10 @@ from rich.console import Console
 from sqlalchemy import Column, Integer, MetaData, Table, Text, insert, select
 from sqlalchemy.ext.asyncio import AsyncSession, create_async_engine
 
-from schemas.order import OrderPaid, OrderPendingPayment, PlacementRequested
-from schemas.parts import Address, Line, StockLine
+from schemas.order import OrderPaid, PlacementRequested
+from schemas.parts import Address, StockLine
 from schemas.shipping import ShipmentRequested
+from services.demo.shop import order_events
 from surefoot import outbox
 from surefoot.consumer import Consumer, Retry, Transaction
 from surefoot.database.connection import sqlalchemy_url
@@ -86,33 +87,4 @@ async def take_orders(url: str, console: Console) -> None:
 
 
 def events_of(order_id: str, country: str) -> list[EventData]:
-    price = Money.minor(1999, "EUR")
-    lines = (Line(sku="sku-1", quantity=1, unit_price=price),)
-    home = Address(name="A. Buyer", street="1 Main Street", city="Springfield", postal_code="12345", country=country)
-    session = f"session-{order_id}"
-    return [
-        PlacementRequested(
-            order_id=order_id,
-            customer_id="customer-1",
-            checkout_session_id=session,
-            mode="choreographed",
-            lines=lines,
-            total=price,
-            ship_to=home,
-        ),
-        OrderPendingPayment(
-            order_id=order_id,
-            customer_id="customer-1",
-            checkout_session_id=session,
-            mode="choreographed",
-            lines=lines,
-            total=price,
-        ),
-        OrderPaid(
-            order_id=order_id,
-            checkout_session_id=session,
-            mode="choreographed",
-            payment_id=f"payment-{order_id}",
-            total=price,
-        ),
-    ]
+    return list(order_events(order_id, Money.minor(1999, "EUR"), sku="sku-1", country=country))

@@ -121,38 +121,30 @@ class Shop:
 def _story(order_id: str) -> list[EventData]:
     """What the services tell of one order."""
     price = Money.minor(random.randint(500, 20_000), "EUR")
-    session_id, payment_id, sku = f"session-{order_id}", f"payment-{order_id}", f"sku-{random.randint(1, 50)}"
+    requested, pending, paid = order_events(order_id, price, sku=f"sku-{random.randint(1, 50)}", country="US")
+    captured = PaymentCaptured(
+        order_id=order_id,
+        payment_id=f"payment-{order_id}",
+        gateway="demo",
+        gateway_txn_id=f"txn-{order_id}",
+        amount=price,
+    )
+    return [requested, pending, captured, paid]
+
+
+def order_events(
+    order_id: str, price: Money, *, sku: str, country: str
+) -> tuple[PlacementRequested, OrderPendingPayment, OrderPaid]:
+    """An order of one article, from its request until it is paid."""
+    common = {"order_id": order_id, "checkout_session_id": f"session-{order_id}", "mode": "choreographed"}
     lines = (Line(sku=sku, quantity=1, unit_price=price),)
-    home = Address(name="A. Buyer", street="1 Main Street", city="Springfield", postal_code="12345", country="US")
-    return [
-        PlacementRequested(
-            order_id=order_id,
-            customer_id="customer-1",
-            checkout_session_id=session_id,
-            mode="choreographed",
-            lines=lines,
-            total=price,
-            ship_to=home,
-        ),
-        OrderPendingPayment(
-            order_id=order_id,
-            customer_id="customer-1",
-            checkout_session_id=session_id,
-            mode="choreographed",
-            lines=lines,
-            total=price,
-        ),
-        PaymentCaptured(
-            order_id=order_id, payment_id=payment_id, gateway="demo", gateway_txn_id=f"txn-{order_id}", amount=price
-        ),
-        OrderPaid(
-            order_id=order_id,
-            checkout_session_id=session_id,
-            mode="choreographed",
-            payment_id=payment_id,
-            total=price,
-        ),
-    ]
+    home = Address(name="A. Buyer", street="1 Main Street", city="Springfield", postal_code="12345", country=country)
+    order = {**common, "customer_id": "customer-1", "lines": lines, "total": price}
+    return (
+        PlacementRequested.model_validate({**order, "ship_to": home}),
+        OrderPendingPayment.model_validate(order),
+        OrderPaid.model_validate({**common, "payment_id": f"payment-{order_id}", "total": price}),
+    )
 
 
 @warehouse.on(OrderPaid)
