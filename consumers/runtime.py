@@ -41,7 +41,7 @@ def beside(service: Service, settings: ServiceSettings) -> Sequence[Beside]:
     if service != "warehouse":
         return []
     url = settings.database_of("warehouse")
-    return [lambda stopping: keep_expiring(url, stopping, interval=settings.warehouse_expiry_interval)]
+    return [lambda stopping: keep_expiring(url, stopping)]
 
 
 class ServicesRuntime:

@@ -1,4 +1,4 @@
-"""What the shop's consumers are set to. All other settings are the engine's (docs/consumers.md lists them); what the
+"""What the shop's consumers are set to. All other settings are the engine's (docs/settings.md lists them); what the
 services themselves can be set to is in `services/settings.py`."""
 
 from pydantic import Field

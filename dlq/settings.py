@@ -1,4 +1,4 @@
-"""What the shop's dead-letter service is set to. All other settings are the engine's: see docs/dead-letters.md."""
+"""What the shop's dead-letter service is set to. All other settings are the engine's (docs/settings.md lists them)."""
 
 from datetime import timedelta
 

@@ -1,4 +1,4 @@
-"""What the shop's relay is set to. All other settings are the engine's (docs/relay.md lists them)."""
+"""What the shop's relay is set to. All other settings are the engine's (docs/settings.md lists them)."""
 
 from datetime import timedelta
 

@@ -27,7 +27,7 @@ from consumers.statistics.answers import Window, answer, health, records_behind
 from consumers.statistics.counting import MINUTE, Counted, View, add, counted, moment
 from consumers.statistics.starting_point import StartingPoint
 from surefoot.errors import SurefootError
-from surefoot.log.kafka.aiokafka_typed import connection_arguments
+from surefoot.log.kafka.aiokafka_typed import CLIENT_ID, connection_arguments
 from surefoot.log.kafka.settings import KafkaSettings
 from surefoot.log.port import TopicPartition
 
@@ -161,7 +161,7 @@ def new_app(kafka: KafkaSettings, group: str, start: StartingPoint, place: Place
         id_format="{id}",
         broker=[f"kafka://{server}" for server in kafka.servers],
         broker_credentials=_credentials(kafka),
-        broker_client_id=f"{kafka.client_id}-statistics",
+        broker_client_id=f"{CLIENT_ID}-statistics",
         broker_session_timeout=kafka.session_timeout.total_seconds(),
         broker_heartbeat_interval=kafka.session_timeout.total_seconds() / 3,
         broker_request_timeout=max(kafka.request_timeout, kafka.session_timeout).total_seconds(),

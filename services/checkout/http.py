@@ -1,5 +1,6 @@
 """Checkout's front door: open a session, look at it, place its order."""
 
+from datetime import timedelta
 from http import HTTPStatus
 from typing import Any, Literal, assert_never
 
@@ -37,6 +38,8 @@ class PlacedOrder(BaseModel):
     order_id: str
 
 
+HOLD = timedelta(minutes=15)
+"""How long goods are kept for a session."""
 STATUS_OF = {
     "unknown": HTTPStatus.NOT_FOUND,
     "not_held_yet": HTTPStatus.CONFLICT,
@@ -58,7 +61,7 @@ def app(settings: ServiceSettings) -> FastAPI:
                     lines=wish.lines,
                     ship_to=wish.ship_to,
                     mode=wish.mode,
-                    hold=settings.checkout_hold,
+                    hold=HOLD,
                 )
         except WishRefused as error:
             raise Problem(HTTPStatus.UNPROCESSABLE_ENTITY, "does_not_fit", str(error)) from None

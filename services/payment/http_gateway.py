@@ -5,6 +5,7 @@ or no answer in time, says nothing about the money, so the same request is made 
 """
 
 import ssl
+from datetime import timedelta
 from typing import Any, get_args
 
 import httpx
@@ -18,6 +19,8 @@ from surefoot.events import Money
 
 NOT_REACHED = (httpx.ConnectError, httpx.ConnectTimeout)
 """The request never left, so nothing can have become of it."""
+CONNECT_WITHIN = timedelta(seconds=2)
+"""Longer than this, and the provider counts as away."""
 NOT_LET_IN = (401, 403)
 """Says nothing about the one payment: it would be the same for all of them, until somebody mends it."""
 REASONS: tuple[str, ...] = get_args(FailureReason)
@@ -104,7 +107,7 @@ class HttpGateway:
     def _opened(self) -> httpx.AsyncClient:
         settings = self._settings = self._settings or PaymentSettings()
         self._tls = self._tls or httpx.create_ssl_context()  # takes its time, and all can share it
-        within_s, connect_s = settings.answer_within.total_seconds(), settings.connect_within.total_seconds()
+        within_s, connect_s = settings.answer_within.total_seconds(), CONNECT_WITHIN.total_seconds()
         return httpx.AsyncClient(
             base_url=settings.provider_url,
             timeout=httpx.Timeout(within_s, connect=connect_s),

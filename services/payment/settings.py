@@ -6,21 +6,19 @@ from pydantic import Field, SecretStr
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
 from surefoot.errors import ConfigurationError
-from surefoot.webhooks import TOLERANCE, Scheme, keys_of
+from surefoot.settings import Internal
+from surefoot.webhooks import Scheme, keys_of
 
 
 class PaymentSettings(BaseSettings):
-    """Each can be set by the environment: SUREFOOT_PAYMENT_PROVIDER_URL, SUREFOOT_PAYMENT_ANSWER_WITHIN, …"""
+    """Each can be set by the environment: SUREFOOT_PAYMENT_PROVIDER_URL, …"""
 
     model_config = SettingsConfigDict(env_prefix="SUREFOOT_PAYMENT_", frozen=True, extra="ignore")
 
     provider_url: str = Field(
         "http://127.0.0.1:6070", pattern="^https?://", description="The provider's HTTP API, without a path."
     )
-    connect_within: timedelta = Field(
-        timedelta(seconds=2), gt=timedelta(0), description="Longer than this, and the provider counts as away."
-    )
-    answer_within: timedelta = Field(
+    answer_within: Internal[timedelta] = Field(
         timedelta(seconds=10),
         gt=timedelta(0),
         description="Longer than this, and the answer counts as lost: it is asked for again, with the same key.",
@@ -36,12 +34,8 @@ class WebhookSettings(BaseSettings):
         None, description="What webhooks are signed with; two with a comma between them while it changes."
     )
     scheme: Scheme = Field("standard", description="How they are signed: Standard Webhooks, or Stripe's own scheme.")
-    gateway: str = Field("provider", min_length=1, description="Whose events they are, as charges name their gateway.")
-    tolerance: timedelta = Field(
-        TOLERANCE,
-        gt=timedelta(0),
-        le=timedelta(hours=1),
-        description="So old, or so far ahead of our clock, a webhook may be.",
+    gateway: Internal[str] = Field(
+        "provider", min_length=1, description="Whose events they are, as charges name their gateway."
     )
 
     def keys(self) -> tuple[bytes, ...]:
@@ -66,5 +60,4 @@ class ApiSettings(BaseSettings):
         description='API keys and whose they are, as a JSON object: {"sha256:<64 hex digits>": "acme"}, or the '
         "key itself in place of its hash.",
     )
-    connections: int = Field(20, ge=1, le=500, description="Database connections of one process, for keys and work.")
     alert_webhook: str | None = Field(None, description="Gets a JSON POST for every alert.")

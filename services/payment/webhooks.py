@@ -88,7 +88,7 @@ def webhook_router(
         raw = await _body(request)
         if isinstance(raw, Response):
             return raw
-        verified = verify(settings.scheme, request.headers.raw, raw, keys, now(), settings.tolerance)
+        verified = verify(settings.scheme, request.headers.raw, raw, keys, now())
         if isinstance(verified, Rejected):
             log.warning("a webhook was refused", reason=verified.reason, gateway=settings.gateway)
             return _refused(HTTPStatus.BAD_REQUEST, verified.reason, verified.sentence)

@@ -24,6 +24,8 @@ from surefoot.audit.settings import AccessSettings
 from surefoot.http.middleware import Refusal
 
 LONGEST = 16 * 1024
+LEEWAY = timedelta(seconds=10)
+"""How far clocks may be apart."""
 # A token is anybody's bytes: what PyJWT does not expect of it (an infinite `exp`, a claim nested a thousand deep) is
 # raised as one of these.
 NOT_A_TOKEN = (PyJWTError, ValueError, TypeError, KeyError, OverflowError, RecursionError)
@@ -98,7 +100,7 @@ def jwts_of(settings: AccessSettings) -> Jwts:
         issuer=settings.jwt_issuer,
         role_claim=settings.jwt_role_claim,
         name_claim=settings.jwt_name_claim,
-        leeway=settings.jwt_leeway,
+        leeway=LEEWAY,
     )
 
 

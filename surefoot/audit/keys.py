@@ -38,6 +38,12 @@ SMALLEST_RSA_BITS = 2048
 MOST_KEYS = 100
 FETCH_TIMEOUT_S = 5.0
 MOST_BYTES = 1024 * 1024
+FRESH_FOR = timedelta(minutes=5)
+"""How long keys are used before they are asked for again."""
+ASKED_AT_MOST_EVERY = timedelta(seconds=10)
+"""Keys are not asked for more often, whoever sends tokens of unknown keys."""
+KEPT_FOR = timedelta(hours=1)
+"""How long the last keys count while new ones cannot be had."""
 
 PublicKey = RSAPublicKey | EllipticCurvePublicKey | Ed25519PublicKey
 
@@ -196,9 +202,9 @@ def key_source(settings: AccessSettings) -> KeySource | None:
         fetch = _from_file(path)
     return KeySet(
         fetch,
-        fresh_for=settings.jwks_fresh_for,
-        asked_at_most_every=settings.jwks_asked_at_most_every,
-        kept_for=settings.jwks_kept_for,
+        fresh_for=FRESH_FOR,
+        asked_at_most_every=ASKED_AT_MOST_EVERY,
+        kept_for=KEPT_FOR,
     )
 
 

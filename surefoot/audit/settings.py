@@ -1,6 +1,5 @@
 """Whose tokens are accepted, and how much one person may ask for. Read once at the edge, checked together."""
 
-from datetime import timedelta
 from pathlib import Path
 from typing import Self
 from urllib.parse import urlsplit
@@ -10,6 +9,7 @@ from pydantic_settings import BaseSettings, SettingsConfigDict
 
 from surefoot.errors import ConfigurationError
 from surefoot.http.listening import LOOPBACK
+from surefoot.settings import Internal
 
 SHORTEST_SECRET = 32
 """Bytes: a shared secret shorter than the digest can be found by trying (RFC 7518, 3.2)."""
@@ -21,29 +21,18 @@ class AccessSettings(BaseSettings):
     model_config = SettingsConfigDict(env_prefix="SUREFOOT_DLQ_", frozen=True, extra="ignore")
 
     jwt_jwks: str | None = Field(None, description="Where the issuer's public keys are: a file, or an https:// URL.")
-    jwt_public_key: Path | None = Field(None, description="A file with one public key in PEM.")
-    jwt_secret: SecretStr | None = Field(None, description="A secret shared with the issuer, of 32 bytes or more.")
+    # A key set does what these two do, so only that is documented.
+    jwt_public_key: Internal[Path | None] = Field(None, description="A file with one public key in PEM.")
+    jwt_secret: Internal[SecretStr | None] = Field(
+        None, description="A secret shared with the issuer, of 32 bytes or more."
+    )
     jwt_audience: str | None = Field(None, description="What a token must be made for: its `aud`.")
     jwt_issuer: str | None = Field(None, description="Who must have made it: its `iss`.")
     jwt_role_claim: str = Field("role", min_length=1, description="The claim that has the role, or several.")
     jwt_name_claim: str = Field("sub", min_length=1, description="The claim that decisions are kept under.")
-    jwt_leeway: timedelta = Field(
-        timedelta(seconds=10), ge=timedelta(0), le=timedelta(minutes=2), description="How far clocks may be apart."
-    )
-    jwks_fresh_for: timedelta = Field(
-        timedelta(minutes=5), gt=timedelta(0), description="How long keys are used before they are asked for again."
-    )
-    jwks_asked_at_most_every: timedelta = Field(
-        timedelta(seconds=10),
-        ge=timedelta(0),
-        description="Keys are not asked for more often, whoever sends tokens of unknown keys.",
-    )
-    jwks_kept_for: timedelta = Field(
-        timedelta(hours=1), gt=timedelta(0), description="How long the last keys count while new ones cannot be had."
-    )
-    requests_per_second: float = Field(20, gt=0, description="What one person may ask for, in the long run.")
-    requests_at_once: int = Field(60, ge=1, description="What one person may ask for at once.")
-    refusals_recorded_per_minute: int = Field(
+    requests_per_second: Internal[float] = Field(20, gt=0, description="What one person may ask for, in the long run.")
+    requests_at_once: Internal[int] = Field(60, ge=1, description="What one person may ask for at once.")
+    refusals_recorded_per_minute: Internal[int] = Field(
         6, ge=1, description="Refused strangers that the audit log gets, from each address; the rest is counted."
     )
 

@@ -21,6 +21,7 @@ from typer.main import get_command
 from surefoot.cli.loading import load
 from surefoot.cli.project import Project, find_project
 from surefoot.errors import ConfigurationError, SurefootError
+from surefoot.settings import retired_but_set
 
 OWN = {
     "migrate": "surefoot.cli.doctor:migrate",
@@ -102,8 +103,11 @@ def main() -> None:
 
 @contextmanager
 def errors_as_sentences() -> Iterator[None]:
-    """Print what Surefoot raises on purpose as one sentence, and end the process with the exit code for it."""
+    """Print what Surefoot raises on purpose as one sentence, and end the process with the exit code for it. Say first
+    which variables have no effect any more."""
     try:
+        for one in retired_but_set():
+            _say(one, style="yellow")
         yield
     except (SurefootError, ExceptionGroup) as error:
         ours = _ours(error)
@@ -132,10 +136,10 @@ def _ours(error: Exception) -> SurefootError | None:
     return error if isinstance(error, SurefootError) else None
 
 
-def _say(sentence: str) -> None:
+def _say(sentence: str, style: str = "red") -> None:
     from rich.console import Console
 
-    Console(stderr=True, highlight=False, soft_wrap=True).print(sentence, markup=False, style="red")
+    Console(stderr=True, highlight=False, soft_wrap=True).print(sentence, markup=False, style=style)
 
 
 def _settings_sentence(error: ValueError) -> str | None:

@@ -25,6 +25,9 @@ if TYPE_CHECKING:
     from surefoot.saga import Saga
 
 EXIT_STUCK = 2
+DECIDED_AT_ONCE = 1
+"""Batches of an orchestrator. They wait for the same sagas and for nothing outside: one after the other they get larger
+and cost less."""
 
 
 def relay(
@@ -38,8 +41,8 @@ def relay(
     """Publish committed outbox events, in order per key, until Ctrl-C.
 
     Start as many as you like, on as many hosts as you like: they share the shards among themselves and take over from
-    one that dies. Everything else is set by the environment: SUREFOOT_RELAY_LEASE, SUREFOOT_RELAY_MAX_ATTEMPTS,
-    SUREFOOT_RELAY_ALERT_WEBHOOK … (docs/relay.md lists them).
+    one that dies. Everything else is set by the environment: SUREFOOT_RELAY_LEASE, SUREFOOT_RELAY_LANES,
+    SUREFOOT_RELAY_ALERT_WEBHOOK … (docs/settings.md lists them).
     """
     from surefoot.relay.settings import RelaySettings
 
@@ -90,7 +93,7 @@ def consume(
 
     Start as many as you like: the log shares the partitions among them and moves them when one dies. An event that
     fails waits with its key and is tried again; out of attempts, it goes to the topic's `.dlq`. Everything else is set
-    by the environment: SUREFOOT_CONSUMER_BATCH_RECORDS, SUREFOOT_CONSUMER_HANDLER_TIMEOUT … (docs/consumers.md).
+    by the environment: SUREFOOT_CONSUMER_BATCH_RECORDS, SUREFOOT_CONSUMER_HANDLER_TIMEOUT … (docs/settings.md).
     """
     from surefoot.consumer import Consumer
     from surefoot.consumer_runtime.partitions import parse_from
@@ -189,7 +192,7 @@ def orchestrate(
     front of an operator.
 
     Start as many as you like; they share the work. Look with `surefoot saga list`, act with `surefoot saga retry`. How
-    it runs is set by the environment: SUREFOOT_ORCHESTRATOR_GRACE, SUREFOOT_CONSUMER_BATCH_RECORDS …
+    it runs is set by the environment: SUREFOOT_ORCHESTRATOR_NAME, SUREFOOT_CONSUMER_BATCH_RECORDS …
     """
     from surefoot.consumer_runtime.settings import ConsumerSettings
     from surefoot.orchestrator.settings import OrchestratorSettings
@@ -197,7 +200,7 @@ def orchestrate(
     set_up_logging(log_format)
     url = required_database(database)
     settings = settings_of(context, OrchestratorSettings)(db_schema=schema)
-    reading = settings_of(context, ConsumerSettings)(db_schema=schema, concurrency=settings.concurrency)
+    reading = settings_of(context, ConsumerSettings)(db_schema=schema, concurrency=DECIDED_AT_ONCE)
     found = load_sagas(sagas)
     serve_metrics(metrics_port)
     run(_orchestrate(found, url, kafka, settings, reading))

@@ -23,12 +23,14 @@ from surefoot.log.port import EventLog, TopicPartition
 
 log = structlog.get_logger("surefoot.consumer")
 DELETE_ROWS = 2000
+REPLAY_WINDOW = timedelta(days=14)
+"""How long after a dead letter's own retention it may still be replayed."""
 
 
 def retention_of(consumer: Consumer, settings: ConsumerSettings) -> timedelta:
     """How long handled events are remembered. Never less than correctness needs, whatever the setting says."""
     kept = [max(topic.retention, topic.dead_letters.retention) for topic in consumer.topics]
-    return max(settings.retention, max(kept, default=timedelta(0)) + settings.replay_window)
+    return max(settings.retention, max(kept, default=timedelta(0)) + REPLAY_WINDOW)
 
 
 class Housekeeping:

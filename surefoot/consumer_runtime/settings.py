@@ -7,6 +7,7 @@ from pydantic import Field, model_validator
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
 from surefoot.database.schema import DEFAULT_SCHEMA
+from surefoot.settings import Internal
 
 
 class ConsumerSettings(BaseSettings):
@@ -14,21 +15,21 @@ class ConsumerSettings(BaseSettings):
 
     model_config = SettingsConfigDict(env_prefix="SUREFOOT_CONSUMER_", frozen=True, extra="ignore")
 
-    db_schema: str = DEFAULT_SCHEMA
+    db_schema: Internal[str] = DEFAULT_SCHEMA
     batch_records: int = Field(1000, ge=1, le=50_000, description="Most records of one transaction.")
-    batch_first: int = Field(
+    batch_first: Internal[int] = Field(
         1, ge=1, le=50_000, description="Records of the first transaction; doubles as long as transactions are quick."
     )
-    batch_time: timedelta = Field(
+    batch_time: Internal[timedelta] = Field(
         timedelta(milliseconds=500), description="A transaction takes as many records as are worked off in this time."
     )
-    batch_bytes: int = Field(
+    batch_bytes: Internal[int] = Field(
         4 * 1024 * 1024, ge=1024, description="Most bytes of one transaction (one record is taken)."
     )
-    buffer_records: int = Field(
+    buffer_records: Internal[int] = Field(
         4000, ge=1, description="Records of a partition held in memory; above that no more are asked for."
     )
-    buffer_bytes: int = Field(16 * 1024 * 1024, ge=1024, description="The same, in bytes.")
+    buffer_bytes: Internal[int] = Field(16 * 1024 * 1024, ge=1024, description="The same, in bytes.")
     concurrency: int = Field(
         4, ge=1, le=100, description="Partitions worked on at once, each on a connection of its own."
     )
@@ -37,27 +38,25 @@ class ConsumerSettings(BaseSettings):
         timedelta(minutes=5),
         description="A handler or outside call that takes longer is ended; it is a failed attempt.",
     )
-    lock_timeout: timedelta = Field(timedelta(seconds=5), description="Longest wait for a lock in the database.")
-    handover: timedelta = Field(
+    lock_timeout: Internal[timedelta] = Field(
+        timedelta(seconds=5), description="Longest wait for a lock in the database."
+    )
+    handover: Internal[timedelta] = Field(
         timedelta(seconds=5), description="How long a batch may go on when its partition is to move to another member."
     )
-    commit_interval: timedelta = Field(
+    commit_interval: Internal[timedelta] = Field(
         timedelta(seconds=1), description="How often offsets are told to the log, for those who watch the lag."
     )
-    drain_events: int = Field(
-        200, ge=1, le=10_000, description="Parked events tried in a row before newly read ones have their turn."
-    )
-    outage_max: timedelta = Field(
+    outage_max: Internal[timedelta] = Field(
         timedelta(seconds=3), description="Longest pause while the database, the log or a dependency is away."
     )
     retention: timedelta = Field(
         timedelta(days=45),
         description="How long handled events are remembered; raised to what the topics and a replay need, if less.",
     )
-    replay_window: timedelta = Field(
-        timedelta(days=14), description="How long after a dead letter's own retention it may still be replayed."
+    housekeeping: Internal[timedelta] = Field(
+        timedelta(seconds=15), description="How often old rows go and lag is measured."
     )
-    housekeeping: timedelta = Field(timedelta(seconds=15), description="How often old rows go and lag is measured.")
     alert_webhook: str | None = Field(None, description="Gets a JSON POST for every alert.")
 
     @model_validator(mode="after")

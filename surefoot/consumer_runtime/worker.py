@@ -37,6 +37,8 @@ LOOK_FOR_SLOT_S = 0.05
 CONTENTION_PAUSE_S = 0.02
 TURN_S = 1.0
 """How long parked events are tried before newly read ones have their turn."""
+DRAIN_EVENTS = 200
+"""Parked events tried in a row before newly read ones have their turn."""
 CHAIN_EVENTS = 100
 """Parked events of one key taken in one transaction, once the first of them has gone through."""
 
@@ -226,9 +228,7 @@ class Worker:
         try:
             async with self._database.driver() as driver:
                 under_way = self._calls.under_way()
-                rows = await self._parking.due(
-                    driver, self.position, under_way=under_way, at_most=self._settings.drain_events
-                )
+                rows = await self._parking.due(driver, self.position, under_way=under_way, at_most=DRAIN_EVENTS)
                 wait_s = await self._parking.next_due_s(driver, self.position, under_way=under_way)
                 pause_s = LOOK_FOR_REVIVED_S if wait_s is None else min(LOOK_AGAIN_S, max(0.0, wait_s))
                 if wait_s is None and not await self._parking.has_any(driver, self.position):
@@ -275,7 +275,7 @@ class Worker:
 
     async def _follow(self, row: ParkedRow) -> None:
         """The rest of its key, many at a time. If one of them fails, the next turn takes them one by one again."""
-        at_most = min(CHAIN_EVENTS, self._settings.drain_events)
+        at_most = CHAIN_EVENTS
         while not self._stopping.is_set():
             try:
                 async with self._database.driver() as driver:

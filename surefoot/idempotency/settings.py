@@ -11,10 +11,11 @@ from pydantic_settings import BaseSettings, SettingsConfigDict
 
 from surefoot.errors import ConfigurationError
 from surefoot.idempotency.values import Effect
+from surefoot.settings import Internal
 
 
 class IdempotencySettings(BaseSettings):
-    """Each can be set by the environment: SUREFOOT_IDEMPOTENCY_LEASE, SUREFOOT_IDEMPOTENCY_SECRETS, …"""
+    """Each can be set by the environment: SUREFOOT_IDEMPOTENCY_SECRETS, …"""
 
     model_config = SettingsConfigDict(env_prefix="SUREFOOT_IDEMPOTENCY_", frozen=True, extra="ignore")
 
@@ -24,23 +25,27 @@ class IdempotencySettings(BaseSettings):
         "them decrypt. Needed as soon as a route has an outside effect.",
     )
     strict_keys: bool = Field(False, description="Take keys as structured-field strings alone, in double quotes.")
-    mismatch_status: int = Field(422, description="What a key used for another request is answered with: 422 or 409.")
-    lease: timedelta = Field(timedelta(seconds=30), gt=timedelta(0))
-    renew_every: timedelta = Field(timedelta(seconds=10), gt=timedelta(0))
-    longest_lease: timedelta = Field(timedelta(seconds=180), gt=timedelta(0))
-    wait_in_flight: timedelta = Field(timedelta(seconds=5), ge=timedelta(0))
-    grace: timedelta = Field(
+    mismatch_status: Internal[int] = Field(
+        422, description="What a key used for another request is answered with: 422 or 409."
+    )
+    lease: Internal[timedelta] = Field(timedelta(seconds=30), gt=timedelta(0))
+    renew_every: Internal[timedelta] = Field(timedelta(seconds=10), gt=timedelta(0))
+    longest_lease: Internal[timedelta] = Field(timedelta(seconds=180), gt=timedelta(0))
+    wait_in_flight: Internal[timedelta] = Field(timedelta(seconds=5), ge=timedelta(0))
+    grace: Internal[timedelta] = Field(
         timedelta(seconds=2), ge=timedelta(0), description="How long after a lease the completer leaves it to clients."
     )
-    complete_every: timedelta = Field(timedelta(seconds=1), gt=timedelta(0))
-    retry_first: timedelta = Field(timedelta(seconds=1), gt=timedelta(0), description="The completer's rest, doubled.")
-    retry_longest: timedelta = Field(timedelta(minutes=5), gt=timedelta(0))
+    complete_every: Internal[timedelta] = Field(timedelta(seconds=1), gt=timedelta(0))
+    retry_first: Internal[timedelta] = Field(
+        timedelta(seconds=1), gt=timedelta(0), description="The completer's rest, doubled."
+    )
+    retry_longest: Internal[timedelta] = Field(timedelta(minutes=5), gt=timedelta(0))
     call_timeout: timedelta = Field(timedelta(seconds=20), gt=timedelta(0))
     largest_body: int = Field(1024 * 1024, gt=0, description="Of a request with a key, and of an answer, in bytes.")
-    reap_every: timedelta = Field(timedelta(minutes=1), gt=timedelta(0))
-    reap_batch: int = Field(5_000, gt=0)
+    reap_every: Internal[timedelta] = Field(timedelta(minutes=1), gt=timedelta(0))
+    reap_batch: Internal[int] = Field(5_000, gt=0)
     keep_history: timedelta = Field(timedelta(days=7 * 365 + 2), gt=timedelta(0))
-    docs: str = Field(
+    docs: Internal[str] = Field(
         "/problems/idempotency",
         description="Where problem types are explained: type is docs/name; served by the layer.",
     )

@@ -6,35 +6,30 @@ from pydantic import Field
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
 from surefoot.database.schema import DEFAULT_SCHEMA
+from surefoot.settings import Internal
 
 
 class OrchestratorSettings(BaseSettings):
-    """Each can be set by the environment: SUREFOOT_ORCHESTRATOR_GRACE=PT10S, … How it reads its events is set as for
+    """Each can be set by the environment: SUREFOOT_ORCHESTRATOR_NAME=sagas, … How it reads its events is set as for
     any consumer: SUREFOOT_CONSUMER_…"""
 
     model_config = SettingsConfigDict(env_prefix="SUREFOOT_ORCHESTRATOR_", frozen=True, extra="ignore")
 
-    db_schema: str = DEFAULT_SCHEMA
+    db_schema: Internal[str] = DEFAULT_SCHEMA
     name: str = Field(
         "orchestrator",
         description="The name of the group that all orchestrators of a database share. Those of another database on "
         "the same Kafka need another.",
     )
-    concurrency: int = Field(
-        1,
-        ge=1,
-        le=100,
-        description="Batches decided on at once. They wait for the same sagas and for nothing outside: one after the "
-        "other they get larger and cost less.",
+    timer_poll: Internal[timedelta] = Field(
+        timedelta(milliseconds=250), description="How often due timers are looked for."
     )
-    timer_poll: timedelta = Field(timedelta(milliseconds=250), description="How often due timers are looked for.")
-    timer_batch: int = Field(500, ge=1, le=10_000, description="Timers looked at together.")
-    grace: timedelta = Field(
+    grace: Internal[timedelta] = Field(
         timedelta(seconds=5),
         description="Silence counts if everything flowed within this time after a timer was due; else its clock starts "
         "anew.",
     )
-    longest_decision: timedelta = Field(
+    longest_decision: Internal[timedelta] = Field(
         timedelta(seconds=10),
         description="The database ends a transaction of timers that takes longer: a frozen orchestrator keeps no saga "
         "from the others.",
@@ -43,4 +38,6 @@ class OrchestratorSettings(BaseSettings):
         timedelta(days=90), description="How long ended sagas and their history are kept."
     )
     alert_webhook: str | None = Field(None, description="Gets a JSON POST for every alert.")
-    housekeeping: timedelta = Field(timedelta(seconds=30), description="How often old rows go and sagas are counted.")
+    housekeeping: Internal[timedelta] = Field(
+        timedelta(seconds=30), description="How often old rows go and sagas are counted."
+    )

@@ -40,6 +40,8 @@ from surefoot.service import Outage
 log = structlog.get_logger("surefoot.orchestrator")
 LISTEN_TO_THE_LOG_S = 1.0
 FORGET_SUSPICIONS = 100_000
+TIMER_BATCH = 500
+"""Timers looked at together."""
 FAILURES_UNTIL_STUCK = 5
 
 
@@ -119,7 +121,7 @@ class Timers:
         """Judge what is due; how many timers counted."""
         # A newer orchestrator may run beside us, with sagas of a version that we do not know: their timers are its own.
         types, versions = zip(*self._registry.definitions, strict=True)
-        rows = await connection.fetch(self._store.sql.due, self._settings.timer_batch, list(types), list(versions))
+        rows = await connection.fetch(self._store.sql.due, TIMER_BATCH, list(types), list(versions))
         due = [self._due(row) for row in rows]
         if not due:
             return 0

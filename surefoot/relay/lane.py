@@ -44,6 +44,8 @@ from surefoot.service import Outage
 from surefoot.telemetry.alerts import Alert
 
 log = structlog.get_logger("surefoot.relay")
+BATCH_BYTES = 8 * 1024 * 1024
+"""Most bytes of one round; at least one row is taken."""
 Notify = Callable[[Alert], Awaitable[None]]
 
 
@@ -160,7 +162,7 @@ class Lane:
                 rows = await store.claim(
                     list(leases),
                     rows=settings.batch_rows,
-                    size=settings.batch_bytes,
+                    size=BATCH_BYTES,
                     without_topics=self._away.names(),
                 )
             if not rows:

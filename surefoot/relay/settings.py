@@ -7,37 +7,41 @@ from pydantic import Field, model_validator
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
 from surefoot.database.schema import DEFAULT_SCHEMA
+from surefoot.settings import Internal
 
 
 class RelaySettings(BaseSettings):
-    """Each can be set by the environment: SUREFOOT_RELAY_LEASE=PT10S, SUREFOOT_RELAY_BATCH_ROWS=2000, …"""
+    """Each can be set by the environment: SUREFOOT_RELAY_LEASE=PT10S, SUREFOOT_RELAY_LANES=4, …"""
 
     model_config = SettingsConfigDict(env_prefix="SUREFOOT_RELAY_", frozen=True, extra="ignore")
 
-    db_schema: str = DEFAULT_SCHEMA
+    db_schema: Internal[str] = DEFAULT_SCHEMA
     lease: timedelta = Field(
         timedelta(seconds=10), description="A relay that is silent for this long loses its shards."
     )
-    heartbeat: timedelta = Field(
+    heartbeat: Internal[timedelta] = Field(
         timedelta(seconds=2), description="How often leases are renewed and shares evened out."
     )
-    lock_timeout: timedelta = Field(timedelta(seconds=4), description="Longest wait for a lock in the database.")
-    lanes: int = Field(3, ge=1, le=32, description="Rounds that run beside each other, each on its own shards.")
-    batch_rows: int = Field(2000, ge=1, le=50_000, description="Most rows of one round.")
-    batch_bytes: int = Field(
-        8 * 1024 * 1024, ge=1024, description="Most bytes of one round (at least one row is taken)."
+    lock_timeout: Internal[timedelta] = Field(
+        timedelta(seconds=4), description="Longest wait for a lock in the database."
     )
-    poll_min: timedelta = Field(timedelta(milliseconds=1), description="Pause between rounds while events trickle in.")
-    poll_max: timedelta = Field(timedelta(milliseconds=250), description="Longest pause when there is nothing to do.")
-    max_attempts: int = Field(5, ge=1, le=100, description="Refusals of a record before it is FAILED.")
-    retry_min: timedelta = Field(
+    lanes: int = Field(3, ge=1, le=32, description="Rounds that run beside each other, each on its own shards.")
+    batch_rows: Internal[int] = Field(2000, ge=1, le=50_000, description="Most rows of one round.")
+    poll_min: Internal[timedelta] = Field(
+        timedelta(milliseconds=1), description="Pause between rounds while events trickle in."
+    )
+    poll_max: Internal[timedelta] = Field(
+        timedelta(milliseconds=250), description="Longest pause when there is nothing to do."
+    )
+    max_attempts: Internal[int] = Field(5, ge=1, le=100, description="Refusals of a record before it is FAILED.")
+    retry_min: Internal[timedelta] = Field(
         timedelta(milliseconds=500), description="Pause after a record's first refusal; doubles."
     )
-    retry_max: timedelta = Field(
+    retry_max: Internal[timedelta] = Field(
         timedelta(seconds=30), description="Longest pause between attempts and outage retries."
     )
     retention: timedelta = Field(timedelta(days=7), description="How long published rows are kept.")
-    housekeeping: timedelta = Field(
+    housekeeping: Internal[timedelta] = Field(
         timedelta(seconds=15), description="How often old rows are removed and ages measured."
     )
     alert_webhook: str | None = Field(None, description="Gets a JSON POST for every alert.")

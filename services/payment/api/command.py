@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     from services.settings import ServiceSettings
 
 DEFAULT_PORT = 8070
+CONNECTIONS = 20
+"""Database connections of one process, for keys and work."""
 
 
 def payments(
@@ -77,7 +79,7 @@ async def _serve(settings: "ServiceSettings", at: Served) -> None:
     Encryption(idempotency.secrets).require()
     url = await _prepared(settings)
     gateway = HttpGateway()
-    store = Store(url, idempotency, pool_size=own.connections, name="surefoot payments")
+    store = Store(url, idempotency, pool_size=CONNECTIONS, name="surefoot payments")
     takes_webhooks = webhooks.secrets is not None
     alerts = Alerts(own.alert_webhook)
     parts = Parts(url, store, idempotency, access, gateway, webhooks if takes_webhooks else None, alerts)

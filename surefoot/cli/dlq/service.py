@@ -84,7 +84,7 @@ def serve(
 
     `surefoot dlq serve --database postgresql://… --kafka localhost:9092`. Start as many as you like; they share the
     work. People need a token: `surefoot dlq token create`, or an issuer of JWTs (SUREFOOT_DLQ_JWT_JWKS …). How it runs
-    is set by the environment: SUREFOOT_DLQ_RETENTION, SUREFOOT_DLQ_RESEND_AFTER …
+    is set by the environment: SUREFOOT_DLQ_RETENTION, SUREFOOT_DLQ_APPROVAL_WINDOW …
     """
     from surefoot.audit.settings import AccessSettings
     from surefoot.dlq.settings import DlqSettings

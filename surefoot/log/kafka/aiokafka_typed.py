@@ -34,6 +34,8 @@ from surefoot.log.kafka.settings import KafkaSettings
 from surefoot.log.port import Headers, StoredRecord
 
 _MAGIC_WITH_HEADERS = 2
+CLIENT_ID = "surefoot"
+"""How we show up in the brokers' logs and quotas."""
 
 
 def read_any_header_names() -> None:
@@ -181,7 +183,7 @@ def connection_arguments(settings: KafkaSettings) -> dict[str, object]:
     """What producer, consumer and admin take alike."""
     arguments: dict[str, object] = {
         "bootstrap_servers": settings.servers,
-        "client_id": settings.client_id,
+        "client_id": CLIENT_ID,
         "request_timeout_ms": int(settings.request_timeout.total_seconds() * 1000),
         "security_protocol": settings.security_protocol,
     }

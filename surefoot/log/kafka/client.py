@@ -45,6 +45,8 @@ DescribeConfigs. A lower limit is found out from the broker's refusal; a higher 
 
 ANY_CODE_OK, ALREADY_EXISTS = 0, 36
 _LEADER_POLL_S = 0.02
+REPLICATION_FACTOR = 3
+"""Of topics that we create, if there are as many brokers."""
 _T = TypeVar("_T")
 
 
@@ -95,9 +97,7 @@ class KafkaClient:
             await admin.close()
 
     async def _create(self, admin: Admin, topics: Sequence[TopicSpec]) -> None:
-        factor = self._settings.replication_factor
-        if factor is None:
-            factor = min(3, len((await admin.describe_cluster())["brokers"]))
+        factor = min(REPLICATION_FACTOR, len((await admin.describe_cluster())["brokers"]))
         wanted = [
             new_topic(topic.name, partitions=topic.partitions, replication_factor=factor, configs=_configs(topic))
             for topic in topics

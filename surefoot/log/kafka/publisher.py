@@ -15,6 +15,7 @@ from collections import defaultdict
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from datetime import timedelta
 
 from surefoot.errors import LogUnavailable
 from surefoot.failpoints import armed, failpoint
@@ -104,6 +105,8 @@ class Producers:
             task.add_done_callback(self._leaving.discard)
 
 
+TOPIC_CACHE = timedelta(seconds=5)
+"""How long a publisher believes what it knows about a topic."""
 MAX_BATCH_BYTES = 1 << 20
 """No batch is longer than this, whatever the topic allows: a larger one gains nothing and is acknowledged later."""
 
@@ -155,7 +158,7 @@ class KafkaPublisher:
         self._settings = settings
         self._producers = Producers(settings)
         self._turns: defaultdict[TopicPartition, asyncio.Lock] = defaultdict(asyncio.Lock)
-        self._topics = TopicCache(client.topics, settings.topic_cache)
+        self._topics = TopicCache(client.topics, TOPIC_CACHE)
         self._calls: set[asyncio.Task[PublishOutcome]] = set()
         self._closed = False
 

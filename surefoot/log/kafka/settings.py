@@ -13,6 +13,7 @@ from pydantic import Field, SecretStr, model_validator
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
 from surefoot.errors import ConfigurationError
+from surefoot.settings import Internal
 
 ADDRESS_VARIABLE = "SUREFOOT_KAFKA"
 
@@ -25,7 +26,7 @@ class KafkaSettings(BaseSettings):
         env_prefix=f"{ADDRESS_VARIABLE}_", frozen=True, extra="ignore", env_ignore_empty=True
     )
 
-    bootstrap_servers: str = Field(default_factory=lambda: os.environ.get(ADDRESS_VARIABLE, ""))
+    bootstrap_servers: Internal[str] = Field(default_factory=lambda: os.environ.get(ADDRESS_VARIABLE, ""))
     """host:port of one or more brokers, separated by commas."""
 
     security_protocol: SecurityProtocol = "PLAINTEXT"
@@ -36,21 +37,14 @@ class KafkaSettings(BaseSettings):
     ssl_certfile: Path | None = None
     ssl_keyfile: Path | None = None
 
-    client_id: str = "surefoot"
-    request_timeout: timedelta = timedelta(seconds=15)
+    request_timeout: Internal[timedelta] = timedelta(seconds=15)
     """After this long without an answer the log counts as out of reach."""
 
     session_timeout: timedelta = timedelta(seconds=10)
     """A consumer that is silent for this long loses its partitions."""
 
-    max_poll_interval: timedelta = timedelta(minutes=5)
+    max_poll_interval: Internal[timedelta] = timedelta(minutes=5)
     """A consumer that asks for no records for this long loses its partitions: it must outlast the slowest handler."""
-
-    topic_cache: timedelta = timedelta(seconds=5)
-    """How long a publisher believes what it knows about a topic."""
-
-    replication_factor: int | None = Field(default=None, ge=1)
-    """For topics we create; by default 3, or as many as there are brokers."""
 
     @property
     def servers(self) -> list[str]:

@@ -14,6 +14,7 @@ import jwt
 import pytest
 
 from surefoot.admin import PREFIX
+from surefoot.audit import keys
 from surefoot.audit.access import Access, NoSuchToken, Tokens
 from surefoot.audit.settings import AccessSettings
 from surefoot.database.connection import Connection
@@ -233,11 +234,14 @@ async def test_a_key_that_the_token_brings_along_counts_for_nothing(with_jwks: G
     assert_problem(await bearing(with_jwks, token), 401, "signature is wrong")
 
 
-async def test_a_key_set_with_a_new_key_is_read_again(database_url: str, tmp_path: Path) -> None:
+async def test_a_key_set_with_a_new_key_is_read_again(
+    database_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(keys, "ASKED_AT_MOST_EVERY", timedelta(0))
     old, new = rsa_issuer("k1"), rsa_issuer("k2")
     jwks = tmp_path / "jwks.json"
     jwks.write_text(json.dumps({"keys": [old.jwk]}))
-    async with accepting(database_url, jwt_jwks=str(jwks), jwks_asked_at_most_every=timedelta(0)) as ground:
+    async with accepting(database_url, jwt_jwks=str(jwks)) as ground:
         assert (await bearing(ground, old.token())).status_code == 422
         jwks.write_text(json.dumps({"keys": [new.jwk]}))
         assert (await bearing(ground, new.token())).status_code == 422

@@ -1,9 +1,6 @@
 """Where each service keeps its data: one database for all, or one of its own."""
 
-from datetime import timedelta
-
 import pytest
-from pydantic import ValidationError
 
 from services.settings import SERVICES, ServiceSettings
 from surefoot.errors import ConfigurationError
@@ -33,10 +30,3 @@ def test_a_service_can_have_a_database_of_its_own(monkeypatch: pytest.MonkeyPatc
 def test_a_service_without_a_database_says_which_variables_would_give_it_one() -> None:
     with pytest.raises(ConfigurationError, match=r"SUREFOOT_DATABASE .* SUREFOOT_PAYMENT_DATABASE"):
         ServiceSettings().database_of("payment")
-
-
-def test_settings_that_cannot_be_are_refused() -> None:
-    with pytest.raises(ValidationError, match="more than 100"):
-        ServiceSettings(warehouse_damaged_percent=60, warehouse_rejected_percent=50)
-    with pytest.raises(ValidationError, match="checkout_hold"):
-        ServiceSettings(checkout_hold=timedelta(0))
