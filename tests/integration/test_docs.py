@@ -19,24 +19,17 @@ import pytest
 from typer.main import get_command
 
 from surefoot.audit.record import Act, record
-from surefoot.audit.settings import AccessSettings
 from surefoot.cli.main import build
-from surefoot.consumer_runtime.settings import ConsumerSettings
 from surefoot.database.connection import connect
 from surefoot.database.embedded import EmbeddedPostgres
 from surefoot.database.tables import metadata
-from surefoot.dlq.settings import DlqSettings
 from surefoot.events import Topic
 from surefoot.idempotency import IdempotencySettings, Store
 from surefoot.idempotency.http.fingerprint import key_hash
 from surefoot.idempotency.settings import Route
 from surefoot.idempotency.store import Begun
 from surefoot.idempotency.values import Answer, Asked
-from surefoot.log.kafka.settings import KafkaSettings
-from surefoot.log.opening import LogSettings
 from surefoot.log.postgres.log import PostgresLog
-from surefoot.orchestrator.settings import OrchestratorSettings
-from surefoot.relay.settings import RelaySettings
 from tests.conftest import _database
 from tests.support import processes
 from tests.support.corpus import each_of
@@ -352,31 +345,10 @@ def test_every_query_in_the_documents_runs(page: str, database_url: str) -> None
             connection.execute(statement.encode())
 
 
-def test_every_setting_metric_table_and_column_is_documented() -> None:
-    settings = [f"SUREFOOT_RELAY_{name.upper()}" for name in RelaySettings.model_fields.keys() - {"db_schema"}]
-    kafka = [f"SUREFOOT_KAFKA_{name.upper()}" for name in KafkaSettings.model_fields.keys() - {"bootstrap_servers"}]
-    kafka += [f"SUREFOOT_LOG_{name.upper()}" for name in LogSettings.model_fields]
-    consumer = [f"SUREFOOT_CONSUMER_{name.upper()}" for name in ConsumerSettings.model_fields.keys() - {"db_schema"}]
-    sagas = [f"SUREFOOT_ORCHESTRATOR_{n.upper()}" for n in OrchestratorSettings.model_fields.keys() - {"db_schema"}]
-    letters = [
-        f"SUREFOOT_DLQ_{name.upper()}"
-        for settings_of in (DlqSettings, AccessSettings)
-        for name in settings_of.model_fields.keys() - {"db_schema"}
-    ]
-    keys = [f"SUREFOOT_IDEMPOTENCY_{name.upper()}" for name in IdempotencySettings.model_fields]
+def test_every_metric_table_and_column_is_documented() -> None:
     metrics = re.findall(r'"(surefoot_\w+)"', "".join(path.read_text() for path in METRICS))
     columns = [name for table in metadata.tables.values() for name in (table.name, *table.columns.keys())]
-    wanted = {
-        "relay.md": settings,
-        "consumers.md": consumer,
-        "operating-sagas.md": sagas,
-        "operating-dead-letters.md": letters,
-        "event-log.md": kafka,
-        "idempotency.md": keys,
-        "operations.md": metrics,
-        "tables.md": columns,
-    }
-    for page, names in wanted.items():
+    for page, names in {"operations.md": metrics, "tables.md": columns}.items():
         text = (ROOT / "docs" / page).read_text()
         assert names
         assert [name for name in names if f"`{name}" not in text] == [], page

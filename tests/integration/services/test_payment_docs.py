@@ -12,7 +12,6 @@ import pytest
 import typer
 from typer.main import get_command
 
-from services.payment.settings import ApiSettings, PaymentSettings
 from services.provider.command import provider as provider_command
 from services.tables import create_tables
 from tests.support.curl import curls
@@ -101,9 +100,3 @@ def compiled(text: str) -> dict[str, Any]:
     names: dict[str, Any] = {}
     exec(text, names)  # noqa: S102  a page of our own
     return names
-
-
-def test_every_setting_is_documented() -> None:
-    names = [f"`SUREFOOT_PAYMENT_{name.upper()}`" for name in PaymentSettings.model_fields]
-    names += [f"`SUREFOOT_PAYMENT_API_{name.upper()}`" for name in ApiSettings.model_fields]
-    assert [name for name in names if name not in PAGE] == []

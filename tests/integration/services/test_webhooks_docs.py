@@ -81,8 +81,3 @@ def test_every_outcome_reason_and_kind_is_explained(word: str) -> None:
 @pytest.mark.parametrize("state", STATES)
 def test_every_state_of_an_event_is_explained(state: str) -> None:
     assert f"| {state} |" in PAGE
-
-
-def test_every_setting_is_documented() -> None:
-    names = [f"`SUREFOOT_PAYMENT_WEBHOOK_{name.upper()}`" for name in WebhookSettings.model_fields]
-    assert [name for name in names if name not in PAGE] == []
