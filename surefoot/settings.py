@@ -5,7 +5,6 @@ docs/settings.md lists every setting of every model, except the internal ones. A
 
 import os
 from collections.abc import Iterator
-from importlib import import_module
 from typing import Annotated, TypeVar
 
 T = TypeVar("T")
@@ -14,35 +13,30 @@ Internal = Annotated[T, INTERNAL]
 """Not documented: tests and benchmarks set it, or a command sets it from an option. It may become a constant."""
 
 RETIRED = {
-    "SUREFOOT_CHECKOUT_HOLD": "services.checkout.http:HOLD",
-    "SUREFOOT_CONSUMER_DRAIN_EVENTS": "surefoot.consumer_runtime.worker:DRAIN_EVENTS",
-    "SUREFOOT_CONSUMER_REPLAY_WINDOW": "surefoot.consumer_runtime.housekeeping:REPLAY_WINDOW",
-    "SUREFOOT_DLQ_JWKS_ASKED_AT_MOST_EVERY": "surefoot.audit.keys:ASKED_AT_MOST_EVERY",
-    "SUREFOOT_DLQ_JWKS_FRESH_FOR": "surefoot.audit.keys:FRESH_FOR",
-    "SUREFOOT_DLQ_JWKS_KEPT_FOR": "surefoot.audit.keys:KEPT_FOR",
-    "SUREFOOT_DLQ_JWT_LEEWAY": "surefoot.audit.jwts:LEEWAY",
-    "SUREFOOT_KAFKA_CLIENT_ID": "surefoot.log.kafka.aiokafka_typed:CLIENT_ID",
-    "SUREFOOT_KAFKA_REPLICATION_FACTOR": "surefoot.log.kafka.client:REPLICATION_FACTOR",
-    "SUREFOOT_KAFKA_TOPIC_CACHE": "surefoot.log.kafka.publisher:TOPIC_CACHE",
-    "SUREFOOT_ORCHESTRATOR_CONCURRENCY": "surefoot.cli.workers:DECIDED_AT_ONCE",
-    "SUREFOOT_ORCHESTRATOR_TIMER_BATCH": "surefoot.orchestrator.timers:TIMER_BATCH",
-    "SUREFOOT_PAYMENT_API_CONNECTIONS": "services.payment.api.command:CONNECTIONS",
-    "SUREFOOT_PAYMENT_CONNECT_WITHIN": "services.payment.http_gateway:CONNECT_WITHIN",
-    "SUREFOOT_PAYMENT_WEBHOOK_TOLERANCE": "surefoot.webhooks:TOLERANCE",
-    "SUREFOOT_RELAY_BATCH_BYTES": "surefoot.relay.lane:BATCH_BYTES",
-    "SUREFOOT_WAREHOUSE_DAMAGED_PERCENT": "consumers.warehouse:SHARES",
-    "SUREFOOT_WAREHOUSE_EXPIRY_INTERVAL": "services.warehouse.expiry:INTERVAL",
-    "SUREFOOT_WAREHOUSE_REJECTED_PERCENT": "consumers.warehouse:SHARES",
+    "SUREFOOT_CHECKOUT_HOLD": "PT15M",
+    "SUREFOOT_CONSUMER_DRAIN_EVENTS": "200",
+    "SUREFOOT_CONSUMER_REPLAY_WINDOW": "P14D",
+    "SUREFOOT_DLQ_JWKS_ASKED_AT_MOST_EVERY": "PT10S",
+    "SUREFOOT_DLQ_JWKS_FRESH_FOR": "PT5M",
+    "SUREFOOT_DLQ_JWKS_KEPT_FOR": "PT1H",
+    "SUREFOOT_DLQ_JWT_LEEWAY": "PT10S",
+    "SUREFOOT_KAFKA_CLIENT_ID": "surefoot",
+    "SUREFOOT_KAFKA_REPLICATION_FACTOR": "3",
+    "SUREFOOT_KAFKA_TOPIC_CACHE": "PT5S",
+    "SUREFOOT_ORCHESTRATOR_CONCURRENCY": "1",
+    "SUREFOOT_ORCHESTRATOR_TIMER_BATCH": "500",
+    "SUREFOOT_PAYMENT_API_CONNECTIONS": "20",
+    "SUREFOOT_PAYMENT_CONNECT_WITHIN": "PT2S",
+    "SUREFOOT_PAYMENT_WEBHOOK_TOLERANCE": "PT5M",
+    "SUREFOOT_RELAY_BATCH_BYTES": "8388608",
+    "SUREFOOT_WAREHOUSE_DAMAGED_PERCENT": "20",
+    "SUREFOOT_WAREHOUSE_EXPIRY_INTERVAL": "PT1S",
+    "SUREFOOT_WAREHOUSE_REJECTED_PERCENT": "10",
 }
-"""Names that are no settings any more, and the constants in their place."""
+"""Names that are no settings any more, and the values in force. Each is a constant beside the code that it governs."""
 
 
 def retired_but_set() -> Iterator[str]:
     """A sentence for each variable of the environment that was a setting once."""
     for name in sorted(RETIRED.keys() & os.environ.keys()):
-        module, _, constant = RETIRED[name].partition(":")
-        try:
-            value = getattr(import_module(module), constant)
-        except ModuleNotFoundError:  # of the shop, which is not installed
-            continue
-        yield f"{name} is set, but is no setting any more: the value in force is {value}."
+        yield f"{name} is set, but is no setting any more: the value in force is {RETIRED[name]}."
