@@ -37,6 +37,24 @@ class Verdict:
     rest_s: float | None
 
 
+def judge(
+    consumer: Consumer,
+    reading: Delivery,
+    error: BaseException,
+    *,
+    permanent: bool,
+    attempts: int,
+    replayed: bool = False,
+) -> Verdict:
+    """What the failure of its latest attempt means for the event. A replay is one attempt: an operator is waiting for
+    the answer."""
+    rest = None if permanent or replayed else consumer.retry.rest(attempts, random.random())
+    reason: DeadReason = "permanent" if permanent else "out_of_attempts"
+    event = reading.event
+    diagnosis = diagnose(error, reason, consumer=consumer.name, event_type=event.type, data=event.data)
+    return Verdict(diagnosis, None if rest is None else rest.total_seconds())
+
+
 class Attempts:
     def __init__(self, consumer: Consumer, database: Database, parking: Parking, controls: Controls) -> None:
         self._consumer = consumer
@@ -49,7 +67,7 @@ class Attempts:
         self, position: Position, reading: Delivery, error: BaseException, *, permanent: bool
     ) -> Verdict:
         """The first attempt at an event failed: park it, or bury it, and go on behind it."""
-        verdict = self._judge(reading, error, permanent, attempts=1, replayed=False)
+        verdict = judge(self._consumer, reading, error, permanent=permanent, attempts=1)
         diagnosis = verdict.diagnosis
         failures = with_failure((), _now(), diagnosis.error)
         dead = verdict.rest_s is None
@@ -87,7 +105,8 @@ class Attempts:
         self, position: Position, row: ParkedRow, reading: Delivery, error: BaseException, *, permanent: bool
     ) -> Verdict | None:
         """An attempt at a parked event failed: let it rest, or bury it. None if it had gone through after all."""
-        verdict = self._judge(reading, error, permanent, attempts=row.attempts + 1, replayed=row.control_id is not None)
+        attempts, replayed = row.attempts + 1, row.control_id is not None
+        verdict = judge(self._consumer, reading, error, permanent=permanent, attempts=attempts, replayed=replayed)
         failures = with_failure(row.failures, _now(), verdict.diagnosis.error)
         dead = verdict.rest_s is None
         async with self._database.unit(position) as unit:
@@ -101,7 +120,7 @@ class Attempts:
                     row,
                     state="CALLING" if row.state == "CALLING" else "DUE",
                     holds=row.holds,
-                    attempts=row.attempts + 1,
+                    attempts=attempts,
                     rest_s=verdict.rest_s or 0.0,
                     diagnosis=verdict.diagnosis,
                     failures=failures,
@@ -150,16 +169,6 @@ class Attempts:
         await unit.publish([*entries, *self._controls.tried(row, "failed_again", diagnosis.error, outcome="DEAD")])
         DEAD.labels(self._consumer.name, unit.position.where.topic, diagnosis.reason).inc()
         return True
-
-    def _judge(
-        self, reading: Delivery, error: BaseException, permanent: bool, *, attempts: int, replayed: bool
-    ) -> Verdict:
-        """A replay is one attempt: an operator is waiting for the answer."""
-        rest = None if permanent or replayed else self._consumer.retry.rest(attempts, random.random())
-        reason: DeadReason = "permanent" if permanent else "out_of_attempts"
-        event = reading.event
-        diagnosis = diagnose(error, reason, consumer=self._consumer.name, event_type=event.type, data=event.data)
-        return Verdict(diagnosis, None if rest is None else rest.total_seconds())
 
     def _count_attempt(self, reading: Delivery) -> None:
         ATTEMPTS.labels(self._consumer.name, reading.event.type).inc()

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 import orjson
 from uuid_utils import uuid7
@@ -21,8 +21,29 @@ from surefoot.events.event import Command, Direction
 from surefoot.log.port import key_hash
 from surefoot.outbox.entry import Entry
 
-if TYPE_CHECKING:  # a unit holds the barriers of its transaction
-    from surefoot.consumer_runtime.unit import Unit
+if TYPE_CHECKING:
+    from sqlalchemy.ext.asyncio import AsyncSession
+
+    from surefoot.consumer_runtime.statements import Statements
+
+
+class OpenUnit(Protocol):
+    """What handlers and barriers need of an open transaction. The consumer's own is a `Unit`; the test kit has one in
+    memory."""
+
+    @property
+    def barriers(self) -> Barriers: ...
+
+    @property
+    def driver(self) -> Connection: ...
+
+    @property
+    def sql(self) -> Statements: ...
+
+    @property
+    def session(self) -> AsyncSession: ...
+
+    async def after_handler(self) -> None: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,7 +116,7 @@ class Barriers:
         await driver.execute(sql, *(list(column) for column in zip(*rows, strict=True)))
 
 
-async def stand(unit: Unit, command: Command, event: Event[Any]) -> Standing:
+async def stand(unit: OpenUnit, command: Command, event: Event[Any]) -> Standing:
     """Where this command stands. An undo leaves its tombstone here, before anything else happens."""
     known = await _known(unit, command)
     mine, do = known.get(command.direction), known.get("do")
@@ -106,7 +127,7 @@ async def stand(unit: Unit, command: Command, event: Event[Any]) -> Standing:
     return Clear(done=_was_done(do))
 
 
-async def stand_after_call(unit: Unit, command: Command, event: Event[Any]) -> Standing:
+async def stand_after_call(unit: OpenUnit, command: Command, event: Event[Any]) -> Standing:
     """Where a command stands when its outside call has been made. If its undo has come by now, it has voided the call
     by its key, and there is nothing to finish. Nor is there if another attempt at it has been finished meanwhile: its
     call was the same one, by its key."""
@@ -117,7 +138,7 @@ async def stand_after_call(unit: Unit, command: Command, event: Event[Any]) -> S
     return Clear(done=command.direction == "undo" and _was_done(known.get("do")))
 
 
-async def settle(unit: Unit, command: Command, reply: Event[EventData] | None) -> None:
+async def settle(unit: OpenUnit, command: Command, reply: Event[EventData] | None) -> None:
     """Keep the reply for repeats. It is written with the others of the transaction, just before its end."""
     kept = Barrier(barred=False)
     if reply is not None:
@@ -127,7 +148,7 @@ async def settle(unit: Unit, command: Command, reply: Event[EventData] | None) -
     unit.barriers.add(command, command.direction, kept)
 
 
-async def _known(unit: Unit, command: Command) -> Known:
+async def _known(unit: OpenUnit, command: Command) -> Known:
     await unit.barriers.look_up(unit.driver, unit.sql.barriers, [command])
     return unit.barriers.of(command)
 

@@ -16,6 +16,7 @@ import orjson
 
 from surefoot.consumer import Consumer, HandlerMisuse, OutsideCall, Transaction
 from surefoot.consumer.handlers import (
+    Add,
     BatchHandler,
     CommandHandler,
     EventHandler,
@@ -24,10 +25,11 @@ from surefoot.consumer.handlers import (
     prepared_json,
 )
 from surefoot.consumer_runtime import barriers
+from surefoot.consumer_runtime.barriers import OpenUnit
 from surefoot.consumer_runtime.metrics import HANDLER_SECONDS
 from surefoot.consumer_runtime.parking import ParkedRow
 from surefoot.consumer_runtime.plan import Delivery
-from surefoot.consumer_runtime.unit import Database, FenceLost, Position, Unit
+from surefoot.consumer_runtime.unit import Database, FenceLost, Position
 from surefoot.errors import InvalidEvent
 from surefoot.events import Event, EventData
 from surefoot.events.event import Command, command_of
@@ -56,16 +58,17 @@ _DONE = Handled("PROCESSED")
 
 
 class Handling:
-    def __init__(self, consumer: Consumer, schema: str, timeout: timedelta) -> None:
+    def __init__(self, consumer: Consumer, schema: str, timeout: timedelta | None, *, add: Add | None = None) -> None:
+        """`timeout`: None is no limit. `add`: adds an event to a transaction; unless it is given, the outbox's own."""
         self._consumer = consumer
-        self._add = Outbox(schema).add
-        self._timeout_s = timeout.total_seconds()
+        self._add: Add = add or Outbox(schema).add
+        self._timeout_s = None if timeout is None else timeout.total_seconds()
         self._seconds = {
             handler.event_type.name: HANDLER_SECONDS.labels(consumer.name, handler.event_type.name)
             for handler in consumer.handlers
         }
 
-    async def look_ahead(self, unit: Unit, deliveries: Sequence[Delivery]) -> None:
+    async def look_ahead(self, unit: OpenUnit, deliveries: Sequence[Delivery]) -> None:
         """Ask for the barriers of all commands that follow, at once instead of one by one."""
         commands = []
         for delivery in deliveries:
@@ -76,7 +79,7 @@ class Handling:
         if len(known) > 1:
             await unit.barriers.look_up(unit.driver, unit.sql.barriers, known)
 
-    async def one(self, unit: Unit, delivery: Delivery) -> Handled:
+    async def one(self, unit: OpenUnit, delivery: Delivery) -> Handled:
         event, handler = delivery.event, delivery.handler
         with handling(event, self._consumer.name):
             if isinstance(handler, EventHandler):
@@ -91,7 +94,7 @@ class Handling:
         await unit.after_handler()
         return handled
 
-    async def run(self, unit: Unit, deliveries: Sequence[Delivery]) -> None:
+    async def run(self, unit: OpenUnit, deliveries: Sequence[Delivery]) -> None:
         handler = deliveries[0].handler
         assert isinstance(handler, BatchHandler)
         events = [delivery.event for delivery in deliveries]
@@ -99,7 +102,7 @@ class Handling:
             await self._timed(events[0].type, handler.function(events, Transaction(unit.session, self._add, None)))
         await unit.after_handler()
 
-    async def prepare(self, unit: Unit, delivery: Delivery, *, prepared: str | None = None) -> Prepared | Handled:
+    async def prepare(self, unit: OpenUnit, delivery: Delivery, *, prepared: str | None = None) -> Prepared | Handled:
         """The first half of an outside call; or, for a command that was answered before, all there is to do.
 
         `prepared`: what it gave before the event died. It runs once, also where the call is made again later."""
@@ -122,7 +125,7 @@ class Handling:
         await unit.after_handler()
         return Prepared(prepared_json(given, handler.prepare))
 
-    async def finish(self, unit: Unit, delivery: Delivery, result: Any) -> Handled:
+    async def finish(self, unit: OpenUnit, delivery: Delivery, result: Any) -> Handled:
         event, handler = delivery.event, delivery.handler
         assert isinstance(handler, OutsideHandler)
         command = command_of(event) if handler.command else None
@@ -140,7 +143,7 @@ class Handling:
             await self._answer(unit, event, command, reply)
         return _DONE
 
-    async def _command(self, unit: Unit, event: Event[Any], handler: CommandHandler) -> Handled:
+    async def _command(self, unit: OpenUnit, event: Event[Any], handler: CommandHandler) -> Handled:
         command = command_of(event)
         standing: barriers.Standing = barriers.Clear(done=False)
         if command is not None:
@@ -153,7 +156,9 @@ class Handling:
         await self._answer(unit, event, command, reply)
         return _DONE
 
-    async def _answer(self, unit: Unit, event: Event[Any], command: Command | None, reply: EventData | None) -> None:
+    async def _answer(
+        self, unit: OpenUnit, event: Event[Any], command: Command | None, reply: EventData | None
+    ) -> None:
         published: Event[EventData] | None = None
         if reply is not None:
             if not isinstance(reply, EventData):
@@ -161,7 +166,7 @@ class Handling:
                     f"The handler of the command {event.type} returned a {type(reply).__name__}: return the reply, "
                     "data of a declared event type, or None."
                 )
-            published = self._add(unit.session, reply, caused_by=event)
+            published = self._add(unit.session, reply, key=None, caused_by=event)
         if command is not None:
             await barriers.settle(unit, command, published)
 
@@ -197,6 +202,15 @@ def _settled(standing: barriers.Answered | barriers.Barred) -> Handled:
     if isinstance(standing, barriers.Barred):
         return Handled("BARRED")
     return Handled("PROCESSED", () if standing.reply is None else (standing.reply,))
+
+
+def outside_call(consumer: str, delivery: Delivery, attempts: int, prepared: str | None) -> OutsideCall:
+    """What the call of this event is given, after so many failed attempts."""
+    event, handler = delivery.event, delivery.handler
+    assert isinstance(handler, OutsideHandler)
+    command = command_of(event) if handler.command else None
+    key, do_key = call_keys(consumer, event, command)
+    return OutsideCall(key, do_key, attempts + 1, orjson.loads(prepared or "null"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -300,9 +314,7 @@ class OutsideCalls:
     async def _made(self, row: ParkedRow, delivery: Delivery) -> Any:
         handler, event = delivery.handler, delivery.event
         assert isinstance(handler, OutsideHandler)
-        command = command_of(event) if handler.command else None
-        key, do_key = call_keys(self._position.consumer, event, command)
-        call = OutsideCall(key, do_key, row.attempts + 1, orjson.loads(row.prepared or "null"))
+        call = outside_call(self._position.consumer, delivery, row.attempts, row.prepared)
         async with self._database.driver() as driver:
             fence = await driver.fetchval(self._database.sql.current_fence, *self._position.place)
         if fence != self._position.fence:
