@@ -15,11 +15,10 @@ from dataclasses import replace
 from surefoot.consumer import Consumer
 from surefoot.events import Event, EventData, new_event
 from surefoot.events.event import Command, Direction
-from surefoot.testing.consumer_handling import Faults, Handling
+from surefoot.testing.consumer_handling import Attempts, Faults, Store
 from surefoot.testing.consumer_loop import Loop
 from surefoot.testing.consumer_records import Dead, Delivered, KitMisuse, Outcome, delivered, identity
 from surefoot.testing.consumer_records import shuffled as in_mixed_order
-from surefoot.testing.consumer_transaction import NoSession
 
 __all__ = ["ConsumerKit", "Dead", "KitMisuse", "Outcome"]
 
@@ -32,9 +31,9 @@ class ConsumerKit:
         AsyncSession, what a failed attempt wrote is rolled back; to commit is up to the test."""
         self._consumer = consumer
         self._faults = Faults(consumer)
-        self._handling = Handling(consumer, NoSession() if session is None else session, self._faults)
+        self._store = Store(session)
         self._events: dict[tuple[str, str], Delivered] = {}
-        self._loop = Loop(consumer, self._handling)
+        self._loop = Loop(consumer, Attempts(consumer, self._store, self._faults))
 
     async def deliver(self, *what: What, times: int = 1) -> list[Event[EventData]]:
         """Deliver these, in this order, the whole sequence so many times. Data become an event with an id of its own;
@@ -72,12 +71,12 @@ class ConsumerKit:
     @property
     def published(self) -> list[EventData]:
         """The data of what handlers published and replied, in order. What a failed attempt published is not there."""
-        return [event.data for event in self._handling.published]
+        return [event.data for event in self._store.published]
 
     @property
     def published_events(self) -> list[Event[EventData]]:
         """The same as whole events: key, cause, correlation."""
-        return list(self._handling.published)
+        return list(self._store.published)
 
     @property
     def parked(self) -> list[EventData]:
@@ -131,7 +130,7 @@ class ConsumerKit:
             return known
         if event.sequence is None:  # the relay gives it one
             event = replace(event, sequence=f"{len(self._events) + 1:020d}")
-        return self._events.setdefault(identity(event), delivered(event))
+        return self._events.setdefault(identity(event), delivered(event, len(self._events)))
 
     def _known(self, what: What) -> Delivered:
         if isinstance(what, Event):

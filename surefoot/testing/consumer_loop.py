@@ -1,21 +1,22 @@
 """The consumer's loop in the test kit: whose turn it is, who waits behind whom, and what a failure leads to.
 
-What a failure means is decided by the consumer's own rules and retry; here it only happens, without rests.
+The consumer's own plan, rules and retry decide; here it only happens, without rests.
 """
 
 import logging
 from collections import deque
 from collections.abc import Sequence
-from itertools import chain
-from typing import Literal
+from itertools import chain, takewhile
 
-from surefoot.consumer import Consumer
-from surefoot.consumer.dead_letter import DeadReason
+from surefoot.consumer import Consumer, HandlerMisuse
+from surefoot.consumer.dead_letter import DEAD_LETTER_TYPE
 from surefoot.consumer.failures import FREE_CONTENTIONS, FailureClass, classify
 from surefoot.consumer.handlers import same_function
+from surefoot.consumer_runtime.attempts import Deaths, judge
+from surefoot.consumer_runtime.plan import Bad, Bury, Delivery, HandleRun, Obey, Passed, Plan, Wait, cut, plan, read
 from surefoot.events import BadRecord
-from surefoot.testing.consumer_handling import Handling
-from surefoot.testing.consumer_records import Delivered, KitMisuse
+from surefoot.testing.consumer_handling import Attempts
+from surefoot.testing.consumer_records import Delivered, KitMisuse, identity
 
 AWAY: tuple[FailureClass, ...] = ("dependency", "database")
 """The consumer waits. There is no database here that could be asked whether it is really away, so its word is taken."""
@@ -23,11 +24,11 @@ _log = logging.getLogger(__name__)
 
 
 class Loop:
-    def __init__(self, consumer: Consumer, handling: Handling) -> None:
+    def __init__(self, consumer: Consumer, attempts: Attempts) -> None:
         self.duplicates = 0
         self.ignored = 0
         self._consumer = consumer
-        self._handling = handling
+        self._attempts = attempts
         self._queue: deque[Delivered] = deque()
         self._lines: dict[tuple[str, str], deque[Delivered]] = {}
         """By topic and key: the one that failed, and behind it those that wait."""
@@ -47,7 +48,7 @@ class Loop:
         """Try the first of a line again; when it is out of the way, those behind it."""
         parked = self._lines[line]
         while parked and parked[0].outcome != "DEAD":
-            await self._try(parked[0])
+            await self._try([parked[0]])
             if parked[0].holds:
                 return
             parked.popleft()
@@ -57,118 +58,128 @@ class Loop:
     async def _take(self) -> None:
         """Take what was delivered, until a dependency is found away: then the rest waits."""
         while self._queue:
-            parts = deque([self._next_run()])
+            parts = deque([self._next_part()])
             while parts:
-                part = self._whose_turn(parts.popleft())
-                if len(part) > 1 and await self._whole(part) == "failed":
+                run, rest = self._whose_turn(parts.popleft())
+                if rest:
+                    parts.appendleft(rest)
+                if run and not await self._try(run):
                     # As in production, in halves, until a failure costs only its own event.
-                    parts.extendleft((part[len(part) // 2 :], part[: len(part) // 2]))
-                    continue
-                if len(part) == 1:
-                    await self._first_try(part[0])
-                if part and part[-1].outcome == "WAITING":
-                    self._queue.extendleft(reversed([*part, *chain.from_iterable(parts)]))
+                    parts.extendleft(reversed([run[where] for where in cut(len(run), None)]))
+                elif run and run[0].outcome == "WAITING":
+                    self._queue.extendleft(reversed([*run, *chain.from_iterable(parts)]))
                     return
+                elif run and run[0].holds:
+                    self._lines[run[0].line] = deque(run)
 
-    async def _first_try(self, one: Delivered) -> None:
-        await self._try(one)
-        if one.holds:
-            self._lines[one.line] = deque([one])
+    def _next_part(self) -> list[Delivered]:
+        """The next event, with those behind it that its handler may take in the same batch."""
+        part = [self._queue.popleft()]
+        while self._queue and self._may_join(part[0], self._queue[0]):
+            part.append(self._queue.popleft())
+        return part
 
-    def _whose_turn(self, part: Sequence[Delivered]) -> list[Delivered]:
-        """Those with nothing before them; the others are parked behind it."""
-        turn = [one for one in part if one.line not in self._lines]
-        for one in part:
-            if one.line in self._lines:
-                self._park_behind(one)
-        return turn
+    def _may_join(self, first: Delivered, one: Delivered) -> bool:
+        """There is nothing to do with it; or there is one function for both, and one topic, because a transaction never
+        has records of two."""
+        if one.outcome != "WAITING" or not self._consumer.handles(one.event.type):
+            return True
+        handlers = (self._consumer.handler(each.event.type, each.event.version) for each in (first, one))
+        return first.record.topic == one.record.topic and same_function(*handlers)
 
-    def _next_run(self) -> list[Delivered]:
-        """The next event whose turn it is, with those behind it that its handler takes in the same batch."""
-        run: list[Delivered] = []
-        while self._queue:
-            one = self._queue[0]
-            if not self._consumer.handles(one.type):
+    def _whose_turn(self, part: Sequence[Delivered]) -> tuple[list[Delivered], list[Delivered]]:
+        """The first of these that have their turn together, and the rest behind them. What must wait is parked."""
+        topic = part[0].record.topic
+        held = {key for where, key in (one.line for one in part) if where == topic and (where, key) in self._lines}
+        fresh = {identity(one.event) for one in part if one.outcome == "WAITING"}
+        made = self._plan(part, held, fresh)
+        self.ignored += made.ignored
+        self.duplicates += made.duplicates
+        waits = {step.what.record.offset for step in made.steps if isinstance(step, Wait)}
+        left = deque(one for one in dict.fromkeys(part) if one.outcome == "WAITING")
+        while left and left[0].record.offset in waits:
+            left[0].outcome, left[0].holds = "PARKED", True
+            self._lines[left[0].line].append(left.popleft())
+        run = list(takewhile(lambda one: one.record.offset not in waits, left))
+        return run, list(left)[len(run) :]
+
+    def _plan(
+        self, part: Sequence[Delivered], held: set[str] | None = None, fresh: set[tuple[str, str]] | None = None
+    ) -> Plan:
+        """Read anew for each attempt: no attempt sees what another did to its event."""
+        readings = [read(one.record, self._consumer) for one in part]
+        for one, reading in zip(part, readings, strict=True):
+            if isinstance(reading, Passed):
                 one.outcome = "IGNORED"
-                self.ignored += 1
-            elif one.outcome != "WAITING" or one in run:
-                self.duplicates += 1
-            elif one.line in self._lines:
-                self._park_behind(one)
-            elif not run or self._same_batch(run[0], one):
-                run.append(one)
-            else:
-                break
-            self._queue.popleft()
-        return run
+        return plan(readings, held=held or set(), fresh=fresh, when_dead=self._consumer.when_dead)
 
-    def _same_batch(self, first: Delivered, one: Delivered) -> bool:
-        """One function for both; and one topic, because a transaction never has records of two."""
-        first_handler, handler = (self._consumer.handler(each.type, each.version) for each in (first, one))
-        return first.topic == one.topic and same_function(first_handler, handler)
-
-    def _park_behind(self, one: Delivered) -> None:
-        one.outcome, one.holds = "PARKED", True
-        self._lines[one.line].append(one)
-
-    async def _whole(self, run: Sequence[Delivered]) -> Literal["done", "failed", "away"]:
-        try:
-            await self._handling.whole(run)
-        except Exception as error:
-            types = ", ".join(sorted({one.type for one in run}))
-            _log.warning("%d %s failed together", len(run), types, exc_info=error)
-            if classify(error, self._consumer.rules) not in AWAY:
-                return "failed"
-            for one in run:
-                one.error = error
-            return "away"
-        for one in run:
-            one.outcome, one.attempts = "PROCESSED", one.attempts + 1
-        return "done"
-
-    async def _try(self, one: Delivered) -> None:
+    async def _try(self, run: Sequence[Delivered]) -> bool:
+        """Try one event, or a run of a batch handler's. False if the run failed, and a smaller one may not."""
+        one = run[0]
+        (step,) = self._plan(run).steps
+        if isinstance(step, Bury):
+            one.outcome, one.reason, one.error, one.holds = (
+                "DEAD",
+                step.bad.reason,
+                self._unread(step.bad, one),
+                step.holds,
+            )
+            return True
+        if isinstance(step, Wait | Obey):
+            raise KitMisuse(f"The kit's dead letters cannot be replayed or discarded: it cannot take {one.event!r}.")
+        delivery = step.deliveries[0] if isinstance(step, HandleRun) else step.delivery
         one.stalled = False
         try:
-            handler, event = self._handling.read(one)
-        except BadRecord as bad:
-            self._bury(one, bad.reason, bad)
-            return
-        try:
-            one.outcome = await self._handling.attempt(one, handler, event)
-        except KitMisuse:
-            raise
+            outcome = await self._attempts.make(step, one)
         except Exception as error:
+            _let_out(error)
             # Under a test that fails, pytest shows the log, and with it where the handler raised.
-            _log.warning("%s failed in %s", one.type, handler.name, exc_info=error)
-            one.error = error
-            await self._judge(one, error)
-        else:
-            one.attempts += 1
-            one.holds = False
+            types = ", ".join(sorted({one.event.type for one in run}))
+            _log.warning("%s failed in %s", types, delivery.handler.name, exc_info=error)
+            return await self._judge(run, delivery, error)
+        for each in run:
+            each.outcome, each.attempts, each.holds = outcome, each.attempts + 1, False
+        return True
 
-    async def _judge(self, one: Delivered, error: Exception) -> None:
-        failure = classify(error, self._consumer.rules)
+    async def _judge(self, run: Sequence[Delivered], delivery: Delivery, error: Exception) -> bool:
+        one, failure = run[0], classify(error, self._consumer.rules)
+        if len(run) > 1 and failure not in AWAY:
+            return False
+        for each in run:
+            each.error = error
         calling = one.prepared is not None
         if failure in AWAY or (failure == "contended" and calling):
             # A call that is under way has its place among the parked: others need not wait for it.
             if one.outcome == "PARKED" or calling:
                 one.outcome, one.holds, one.stalled = "PARKED", True, True
-            return
+            return True
         if failure == "contended" and one.contentions < FREE_CONTENTIONS:
             one.contentions += 1
-            await self._try(one)
-            return
+            return await self._try(run)
         one.attempts, one.contentions = one.attempts + 1, 0
-        if failure == "permanent":
-            self._bury(one, "permanent", error)
-        elif self._consumer.retry.rest(one.attempts, 1.0) is None:
-            self._bury(one, "out_of_attempts", error)
-        else:
-            one.outcome, one.holds = "PARKED", True
+        verdict = judge(self._consumer, delivery, error, permanent=failure == "permanent", attempts=one.attempts)
+        one.outcome, one.holds = "PARKED", True
+        if verdict.rest_s is None:
+            deaths = Deaths(self._consumer)
+            one.outcome, one.reason, one.holds = "DEAD", verdict.diagnosis.reason, deaths.holds(delivery)
+            entries = deaths.entries(delivery, verdict.diagnosis, attempts=one.attempts)
+            self._attempts.store.publish([entry for entry in entries if entry.event_type != DEAD_LETTER_TYPE])
+        return True
 
-    def _bury(self, one: Delivered, reason: DeadReason, error: Exception) -> None:
-        one.outcome, one.reason, one.error = "DEAD", reason, error
-        is_command = self._handling.is_command(one)
-        one.holds = self._consumer.when_dead == "hold" and not is_command
-        if is_command:
-            self._handling.tell_saga(one, reason, error)
+    def _unread(self, bad: Bad, one: Delivered) -> BadRecord:
+        """A test has nothing to replay: it is told what to add for a version that nobody handles."""
+        if bad.reason != "wrong_version":
+            return BadRecord(bad.reason, bad.sentence)
+        name, event = self._consumer.name, one.event
+        known = ", ".join(map(str, self._consumer.versions(event.type)))
+        sentence = f"The {event.type} event is of version {event.version}, and {name} has handlers for {known}"
+        return BadRecord(bad.reason, f"{sentence}: add one for that version.")
+
+
+def _let_out(error: Exception) -> None:
+    """What is meant for the test and not for the consumer: the kit's own complaint, and what is no Exception, such as
+    `pytest.fail()` in a handler, which the consumer takes for a misuse."""
+    if isinstance(error, KitMisuse):
+        raise error
+    if isinstance(error, HandlerMisuse) and error.__cause__ and not isinstance(error.__cause__, Exception):
+        raise error.__cause__

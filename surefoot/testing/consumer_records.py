@@ -10,8 +10,7 @@ from surefoot.consumer.dead_letter import DeadReason
 from surefoot.consumer.handlers import inbox_identity, ordering_key
 from surefoot.errors import SurefootError
 from surefoot.events import Event, EventData, decode, encode, encode_data, event_type_of, to_event
-from surefoot.events.binding import version_of
-from surefoot.events.envelope import Envelope
+from surefoot.log.port import StoredRecord
 
 Outcome = Literal["PROCESSED", "PARKED", "DEAD", "BARRED", "IGNORED", "WAITING"]
 """As the inbox has it; IGNORED: there is no handler for its type. WAITING: not taken yet, a dependency is away."""
@@ -35,8 +34,7 @@ class Dead:
 class Delivered:
     """One event, however often it was delivered, and how far the consumer has got with it."""
 
-    headers: Sequence[tuple[str, bytes]]
-    value: bytes
+    record: StoredRecord
     event: Event[EventData]
     line: tuple[str, str]
     """Topic and key: behind whom it waits."""
@@ -52,39 +50,18 @@ class Delivered:
     reason: DeadReason | None = None
     error: Exception | None = None
 
-    def envelope(self) -> Envelope:
-        """Read anew for each attempt, as the consumer does: no attempt sees what another did to its event."""
-        return decode(self.headers, self.value, self.event.key.encode())
-
-    @property
-    def type(self) -> str:
-        return self.event.type
-
-    @property
-    def topic(self) -> str:
-        return self.line[0]
-
-    @property
-    def version(self) -> int | None:
-        return version_of(self.envelope())
-
 
 def identity(event: Event[EventData]) -> tuple[str, str]:
     return inbox_identity(event.source, event.id)
 
 
-def delivered(event: Event[EventData]) -> Delivered:
+def delivered(event: Event[EventData], offset: int) -> Delivered:
     """The event as the log carries it; raises InvalidEvent, as publishing it would, if it does not fit its type."""
-    value = encode_data(event)
-    headers = encode(event, value)
-    line = event_type_of(event.data).topic.name, ordering_key(event.key.encode(), event.id)
-    return Delivered(headers, value, read_back(event), line)
-
-
-def read_back(event: Event[EventData]) -> Event[EventData]:
-    """The event as a reader gets it."""
-    value = encode_data(event)
-    return to_event(decode(encode(event, value), value, event.key.encode()), event_type_of(event.data))
+    declared, key, value = event_type_of(event.data), event.key.encode(), encode_data(event)
+    headers = tuple(encode(event, value))
+    record = StoredRecord(declared.topic.name, 0, offset, int(event.time.timestamp() * 1000), key, value, headers)
+    read = to_event(decode(headers, value, key), declared)
+    return Delivered(record, read, (record.topic, ordering_key(key, event.id)))
 
 
 def shuffled(sequence: Sequence[Delivered], seed: int) -> list[Delivered]:

@@ -1,5 +1,6 @@
 """Failing handlers in the kit: who is tried again, who waits, who is dead, and what others see of it."""
 
+import asyncio
 from typing import Any
 
 import pytest
@@ -141,6 +142,30 @@ async def test_a_bad_record_that_a_handler_came_across_is_its_own_failure() -> N
     kit.fail("note_paid", error=BadRecord("invalid_json", "a record of somebody else's"))
     await kit.deliver(paid("a"))
     assert kit.outcome_of(paid("a")) == "PARKED"
+
+
+async def test_a_limit_of_time_that_a_handler_set_itself_is_its_own_failure() -> None:
+    consumer = Consumer("recorder")
+
+    @consumer.on(OrderPaid)
+    async def wait(event: Event[OrderPaid], tx: Transaction) -> None:
+        async with asyncio.timeout(0):
+            await asyncio.sleep(1)
+
+    kit = ConsumerKit(consumer)
+    await kit.deliver(paid("a"))
+    assert (kit.outcome_of(paid("a")), type(kit.error_of(paid("a")))) == ("PARKED", TimeoutError)
+
+
+async def test_what_a_handler_says_to_pytest_reaches_pytest() -> None:
+    consumer = Consumer("recorder")
+
+    @consumer.on(OrderPaid)
+    async def never(event: Event[OrderPaid], tx: Transaction) -> None:
+        pytest.fail("must not be called")
+
+    with pytest.raises(pytest.fail.Exception, match="must not be called"):
+        await ConsumerKit(consumer).deliver(paid("a"))
 
 
 async def test_while_a_dependency_is_away_the_consumer_waits_and_counts_nothing() -> None:
