@@ -7,7 +7,7 @@ production.
 
 from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import asynccontextmanager
 from dataclasses import replace
 from functools import wraps
 from typing import Any, NoReturn, cast
@@ -152,17 +152,16 @@ class MemoryUnit:
                 "others in its batch: leave that to the consumer, and use tx.session.begin_nested() to undo a part."
             )
 
-    @asynccontextmanager
-    async def transaction(self) -> AsyncIterator[None]:
-        async with AsyncExitStack() as stack:
-            if isinstance(self.session, AsyncSession):
-                await stack.enter_async_context(self._undone_on_failure())
-            yield
+    async def commit(self) -> None:
         await self.barriers.write(self.driver, self.sql.set_barriers, "")
         self._store.publish([entry for _, entry in self._entries])
 
     @asynccontextmanager
-    async def _undone_on_failure(self) -> AsyncIterator[None]:
+    async def undone_on_failure(self) -> AsyncIterator[None]:
+        """What the handlers write, if they have a real session."""
+        if not isinstance(self._store.session, AsyncSession):
+            yield
+            return
         savepoint = await self.session.begin_nested()
         self._savepoint = savepoint.sync_transaction
         hooks.listen(self.session.sync_session, "after_soft_rollback", self._forget)
@@ -230,5 +229,6 @@ class Attempts:
     @asynccontextmanager
     async def _transaction(self) -> AsyncIterator[tuple[MemoryUnit, Handling]]:
         unit = MemoryUnit(self.store)
-        async with unit.transaction():
+        async with unit.undone_on_failure():
             yield unit, Handling(self._consumer, DEFAULT_SCHEMA, None, add=unit.add)
+        await unit.commit()

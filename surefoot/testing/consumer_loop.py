@@ -118,12 +118,8 @@ class Loop:
         one = run[0]
         (step,) = self._plan(run).steps
         if isinstance(step, Bury):
-            one.outcome, one.reason, one.error, one.holds = (
-                "DEAD",
-                step.bad.reason,
-                self._unread(step.bad, one),
-                step.holds,
-            )
+            one.outcome, one.holds = "DEAD", step.holds
+            one.reason, one.error = step.bad.reason, self._unread(step.bad, one)
             return True
         if isinstance(step, Wait | Obey):
             raise KitMisuse(f"The kit's dead letters cannot be replayed or discarded: it cannot take {one.event!r}.")

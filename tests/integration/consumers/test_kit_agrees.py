@@ -209,7 +209,7 @@ async def on_postgres(
         tried = await connection.fetchval(
             "SELECT count(*) FROM surefoot.parked_events WHERE state IN ('DUE', 'CALLING')"
         )
-        return taken == len(events) and tried == 0
+        return bool(taken == len(events) and tried == 0)
 
     async with consumer_running(story.consumer, url, log, batch_records=scenario.batch_records):
         await eventually(is_at_rest, what="everything is tried")
