@@ -1,4 +1,4 @@
-"""Events in a transaction of a bare asyncpg connection.
+"""The outbox itself, and its events in a transaction of a bare asyncpg connection.
 
     async with outbox.transaction(connection) as tx:
         await connection.execute("INSERT INTO orders …")
@@ -12,15 +12,17 @@ better no commit than an event of work that was undone.
 import asyncio
 import re
 from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
-from typing import TYPE_CHECKING, TypeVar
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, TypeVar, cast
 
+from surefoot.database.schema import DEFAULT_SCHEMA, checked_schema
 from surefoot.errors import InvalidEvent
 from surefoot.events import Event, EventData
-from surefoot.outbox.entry import Entry
-from surefoot.outbox.session import statement
+from surefoot.outbox.entry import DEFAULT_MAX_BYTES, Entry, as_event, entry_of
+from surefoot.outbox.session import AnySession, buffer, statement
 
-if TYPE_CHECKING:
+if TYPE_CHECKING:  # a program on another driver goes without asyncpg
     from surefoot.database.connection import Connection
 
 T = TypeVar("T", bound=EventData)
@@ -83,7 +85,7 @@ class OutboxTransaction:
 
 
 @asynccontextmanager
-async def transaction(
+async def _transaction(
     connection: "Connection", prepare: Prepare[EventData], schema: str
 ) -> AsyncIterator[OutboxTransaction]:
     tx = OutboxTransaction(connection, prepare, schema)
@@ -94,3 +96,48 @@ async def transaction(
             await tx._write()
     finally:
         connection.remove_query_logger(tx._watch)
+
+
+@dataclass(frozen=True, slots=True)
+class Outbox:
+    """An outbox in a schema of your choice. `add` and `transaction` below are those of the default one."""
+
+    schema: str = DEFAULT_SCHEMA
+    max_bytes: int = DEFAULT_MAX_BYTES
+
+    def __post_init__(self) -> None:
+        checked_schema(self.schema)
+
+    def add(
+        self,
+        session: AnySession,
+        what: T | Event[T],
+        *,
+        key: str | None = None,
+        caused_by: Event[EventData] | None = None,
+        correlation_id: str | None = None,
+    ) -> Event[T]:
+        """Add an event to the session's transaction. `what` is the data of a declared type, or a whole Event."""
+        event, entry = self._prepare(what, key=key, caused_by=caused_by, correlation_id=correlation_id)
+        buffer(session, entry, self.schema)
+        return event
+
+    def transaction(self, connection: object) -> AbstractAsyncContextManager[OutboxTransaction]:
+        """A transaction on an asyncpg connection (also one from a pool) that can carry events."""
+        return _transaction(cast("Connection", connection), self._prepare, self.schema)
+
+    def _prepare(
+        self,
+        what: T | Event[T],
+        *,
+        key: str | None,
+        caused_by: Event[EventData] | None,
+        correlation_id: str | None,
+    ) -> tuple[Event[T], Entry]:
+        event = as_event(what, key=key, caused_by=caused_by, correlation_id=correlation_id)
+        return event, entry_of(event, max_bytes=self.max_bytes)
+
+
+_default = Outbox()
+add = _default.add
+transaction = _default.transaction
