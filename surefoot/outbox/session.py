@@ -5,6 +5,10 @@ with it, however it ends. What is left is written when the outermost transaction
 for events that hooks of the user's add while it is under way, as its very last statement. An event that comes too late
 for that is an error, never a silence.
 
+The first event of a session makes us listen to it, and to the connections that it uses then and later. SQLAlchemy calls
+us after the user's own hooks. A hook that raises keeps the end of a transaction from us, so we look again before we
+write.
+
 The statements that write take the key locks first and draw the positions after that (see
 `surefoot.database.tables.outbox`), each in one round trip and as the last before the commit. One event, the usual case,
 is a plain insert: the same through the function takes the server three times as long. They go to the driver as they
@@ -17,9 +21,8 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from itertools import count
 from typing import NamedTuple
-from weakref import WeakKeyDictionary
 
-from sqlalchemy import Connection, Engine, event
+from sqlalchemy import Connection
 from sqlalchemy.exc import DBAPIError, UnboundExecutionError
 from sqlalchemy.ext.asyncio import AsyncSession, async_scoped_session
 from sqlalchemy.orm import Session, SessionTransaction, scoped_session
@@ -27,20 +30,15 @@ from sqlalchemy.orm import Session, SessionTransaction, scoped_session
 from surefoot.database import locks
 from surefoot.errors import ConfigurationError
 from surefoot.outbox.entry import Entry
+from surefoot.outbox.listening import CONNECTIONS, SESSIONS, listen_to_connection, listen_to_session
 
 AnySession = AsyncSession | Session | scoped_session[Session] | async_scoped_session[AsyncSession]
 _KEY = "surefoot.outbox"
-_CONNECTIONS = "surefoot.connections"
-_SAVEPOINTS = "surefoot.savepoints"
 _SAVEPOINT = re.compile(
     r"SAVEPOINT\s+(?P<made>\S+?)\s*;?\s*$|ROLLBACK\s+(?:WORK\s+|TRANSACTION\s+)?TO\s+(?:SAVEPOINT\s+)?(?P<undone>\S+?)\s*;?\s*$",
     re.IGNORECASE,
 )
 _SAVEPOINT_LETTERS = frozenset("SsRr")
-# Only while a transaction is open: a session that is bound to a connection holds it, and no weak key would let it go.
-_sessions: WeakKeyDictionary[Connection, Session] = WeakKeyDictionary()
-
-
 _numbers = count()
 
 
@@ -62,6 +60,16 @@ class _Buffer:
     def drop(self, undone: SessionTransaction) -> None:
         self.events = [buffered for buffered in self.events if not _is_within(buffered.transaction, undone)]
 
+    def stands(self, buffered: _Buffered, session: Session) -> bool:
+        """Whether everything that the event was added in is still open, or was released into what is."""
+        innermost = session.get_nested_transaction() or session.get_transaction()
+        transaction: SessionTransaction | None = buffered.transaction
+        while transaction is not None and not _is_within(innermost, transaction):
+            if transaction.nested and transaction not in self.released:
+                return False
+            transaction = transaction.parent
+        return transaction is not None
+
     def drop_since(self, number: int) -> None:
         self.events = [buffered for buffered in self.events if buffered.number < number]
 
@@ -77,6 +85,9 @@ def buffer(session: AnySession, entry: Entry, schema: str) -> None:
         )
     if sync.twophase:
         raise ConfigurationError("Events cannot be added to a session with two-phase commits. Use an ordinary session.")
+    if listen_to_session(sync):
+        for connection in _connections(sync):
+            _follow(connection, sync)
     in_hand: _Buffer | None = sync.info.get(_KEY)
     if in_hand is None:
         in_hand = sync.info[_KEY] = _Buffer()
@@ -85,24 +96,23 @@ def buffer(session: AnySession, entry: Entry, schema: str) -> None:
 
 def take(session: AnySession) -> list[Entry]:
     """What the session has in hand, for a caller who writes it with statements of his own before he commits."""
-    in_hand: _Buffer | None = _sync(session).info.pop(_KEY, None)
-    return [] if in_hand is None else [buffered.entry for buffered in in_hand.events]
+    return [buffered.entry for buffered in _taken(_sync(session))]
 
 
 def forget(session: AnySession) -> None:
     """Let go of a session whose transaction is over, however it ended: one that broke tells nobody that it did."""
     sync = _sync(session)
     sync.info.pop(_KEY, None)
-    _forget_connections(sync)
+    for connection in _connections(sync):
+        _followed(connection).pop(sync, None)
 
 
-@event.listens_for(Session, "after_begin")
-def _remember_connection(session: Session, _: SessionTransaction, connection: Connection) -> None:
-    _sessions[connection] = session
-    session.info.setdefault(_CONNECTIONS, set()).add(connection)
+@SESSIONS.on("after_begin")
+def _follow_what_it_began(session: Session, _: SessionTransaction, connection: Connection) -> None:
+    _follow(connection, session)
 
 
-@event.listens_for(Session, "before_commit")
+@SESSIONS.on("before_commit")
 def _write_before_commit(session: Session) -> None:
     in_hand: _Buffer | None = session.info.get(_KEY)
     if in_hand is None:
@@ -119,70 +129,100 @@ def _write_before_commit(session: Session) -> None:
     _write(session, connection)
 
 
-@event.listens_for(Engine, "commit")
+@CONNECTIONS.on("commit")
 def _write_what_came_late(connection: Connection) -> None:
-    session = _sessions.get(connection)
-    if session is not None and session.info.get(_KEY) is not None:
+    for session in tuple(_followed(connection)):
         _write(session, connection)
 
 
-@event.listens_for(Session, "after_commit")
+@SESSIONS.on("after_commit")
 def _refuse_what_was_left(session: Session) -> None:
     in_hand: _Buffer | None = session.info.get(_KEY)
-    if in_hand is not None and in_hand.events and session.get_nested_transaction() is None:
-        del session.info[_KEY]
+    if in_hand is None:
+        return
+    savepoint = session.get_nested_transaction()
+    if savepoint is not None:
+        in_hand.released.add(savepoint)  # the session's first event may have come too late for the hook above
+    elif events := _taken(session):
         raise ConfigurationError(
-            f"{len(in_hand.events)} event(s) were added while the transaction was being committed and could not be "
+            f"{len(events)} event(s) were added while the transaction was being committed and could not be "
             "part of it: the transaction is committed, the events are not published. Add them before the commit."
         )
 
 
-@event.listens_for(Session, "after_soft_rollback")
+@SESSIONS.on("after_soft_rollback")
 def _forget_what_was_rolled_back(session: Session, undone: SessionTransaction) -> None:
     in_hand: _Buffer | None = session.info.get(_KEY)
     if in_hand is not None:
         in_hand.drop(undone)
 
 
-@event.listens_for(Engine, "before_cursor_execute")
+@CONNECTIONS.on("before_cursor_execute")
 def _follow_savepoints(connection: Connection, _cursor: object, statement: str, *_: object) -> None:
     """A savepoint of the connection's, or in SQL, of which its session knows nothing."""
     if statement[:1] not in _SAVEPOINT_LETTERS:
         return
     found = _SAVEPOINT.match(statement)
-    session = None if found is None else _sessions.get(connection)
-    if found is None or session is None:
+    if found is None:
         return
     name = (found["made"] or found["undone"]).strip('"').lower()
-    if found["made"]:
-        session.info.setdefault(_SAVEPOINTS, {})[name] = next(_numbers)
-    elif (in_hand := session.info.get(_KEY)) is not None:
-        in_hand.drop_since(session.info.get(_SAVEPOINTS, {}).get(name, 0))  # one that is not known was there first
+    for session, savepoints in _followed(connection).items():
+        if found["made"]:
+            savepoints[name] = next(_numbers)
+        elif (in_hand := session.info.get(_KEY)) is not None:
+            in_hand.drop_since(savepoints.get(name, 0))  # one that is not known was there first
 
 
-@event.listens_for(Session, "after_transaction_end")
+@SESSIONS.on("after_transaction_end")
 def _forget_what_was_closed(session: Session, ended: SessionTransaction) -> None:
     """Closing a transaction without committing it rolls it back, but tells nobody that it did."""
     if ended.parent is None:
-        _forget_connections(session)
+        # A hook of the user's may have begun the next transaction on the same connection.
+        for connection in _used_by(ended) - _connections(session):
+            _followed(connection).pop(session, None)
+    elif not ended.nested:
+        return  # a flush is over, and undoes nothing by itself
     in_hand: _Buffer | None = session.info.get(_KEY)
     if in_hand is not None and ended not in in_hand.released:
         in_hand.drop(ended)
 
 
-def _forget_connections(session: Session) -> None:
-    session.info.pop(_SAVEPOINTS, None)
-    for connection in session.info.pop(_CONNECTIONS, ()):
-        if _sessions.get(connection) is session:
-            del _sessions[connection]
+def _follow(connection: Connection, session: Session) -> None:
+    listen_to_connection(connection)
+    vars(connection).setdefault(_KEY, {}).setdefault(session, {})
+
+
+def _followed(connection: Connection) -> dict[Session, dict[str, int]]:
+    """The sessions whose transactions use the connection; of each, the savepoints in SQL, and when they were made.
+
+    The connection holds this. A table of ours would keep a session that is never closed, and its connection, for ever.
+    """
+    followed: dict[Session, dict[str, int]] = vars(connection).get(_KEY, {})
+    return followed
+
+
+def _connections(session: Session) -> frozenset[Connection]:
+    transaction = session.get_transaction()
+    return frozenset() if transaction is None else _used_by(transaction)
+
+
+def _used_by(transaction: SessionTransaction) -> frozenset[Connection]:
+    """Of an outermost transaction. SQLAlchemy has a public name for it only since 2.1.7."""
+    return frozenset(found[0] for found in transaction._connections.values())
+
+
+def _taken(session: Session) -> list[_Buffered]:
+    """What the session has in hand, but nothing of a transaction that ended without our knowledge."""
+    in_hand: _Buffer | None = session.info.pop(_KEY, None)
+    return [] if in_hand is None else [buffered for buffered in in_hand.events if in_hand.stands(buffered, session)]
 
 
 def _write(session: Session, connection: Connection) -> None:
-    events = session.info.pop(_KEY).events
+    events = _taken(session)
     if not events:
         return
     _refuse_autocommit(connection)
-    if len(session.info.get(_CONNECTIONS, ())) > 1:
+    if len(_connections(session)) > 1:
         raise ConfigurationError(
             "The session's transaction spans several databases, and the event could be committed without the change it "
             "tells of. Use a session with one database for work that publishes events."
