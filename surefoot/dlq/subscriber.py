@@ -9,17 +9,18 @@ import time
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from datetime import timedelta
+from functools import partial
 
 import structlog
 
-from surefoot.database.connection import Connection, close_quietly, connect, explain, is_database_error, is_outage
+from surefoot.database.connection import Connection, connect, explain, is_outage
 from surefoot.dlq.metrics import GONE, HEARTBEAT, OUTAGES
 from surefoot.dlq.settings import DlqSettings
 from surefoot.errors import ConfigurationError, LeaseLost, LogUnavailable
 from surefoot.failpoints import failpoint
 from surefoot.log.port import EventLog, StoredRecord, Subscription, TopicPartition
 from surefoot.log.postgres.line import RecordsGone
-from surefoot.service import NO_REST, LoopService, Outage
+from surefoot.service import NO_REST, DatabaseService, Outage
 
 log = structlog.get_logger("surefoot.dlq")
 POLL = timedelta(milliseconds=500)
@@ -30,49 +31,35 @@ COMMAND_TIMEOUT = timedelta(seconds=15)
 Polled = Mapping[TopicPartition, Sequence[StoredRecord]]
 
 
-class Part(LoopService):
+class Part(DatabaseService):
     """A part of the dead-letter service that works on the event log and on a connection of its own."""
 
     def __init__(self, name: str, url: str, event_log: EventLog, settings: DlqSettings) -> None:
-        super().__init__(name)
+        connecting = partial(
+            connect,
+            url,
+            name=f"surefoot dlq {name}",
+            lock_timeout=LOCK_TIMEOUT,
+            transaction_timeout=settings.transaction_timeout,
+            command_timeout=COMMAND_TIMEOUT,
+        )
+        super().__init__(name, url, connecting, _outage(name, "the database"))
         self.event_log = event_log
         self.settings = settings
-        self.log_away = self._outage("the event log")
-        self.database_away = self._outage("the database")
-        self._url = url
-        self._connection: Connection | None = None
-
-    async def connected(self) -> Connection:
-        """The connection; after an outage a new one."""
-        if self._connection is None:
-            self._connection = await connect(
-                self._url,
-                name=f"surefoot dlq {self.name}",
-                lock_timeout=LOCK_TIMEOUT,
-                transaction_timeout=self.settings.transaction_timeout,
-                command_timeout=COMMAND_TIMEOUT,
-            )
-        return self._connection
+        self.log_away = _outage(name, "the event log")
 
     async def outage_of(self, error: Exception) -> Outage:
         if isinstance(error, LogUnavailable):
             return self.log_away
-        await self._disconnect()
+        outage = await super().outage_of(error)
         if not may_pass(error):
-            raise explain(error, self._url) if is_database_error(error) else error from error
-        return self.database_away
+            raise explain(error, self._url) from error
+        return outage
 
-    async def close(self) -> None:
-        await self._disconnect()
 
-    async def _disconnect(self) -> None:
-        connection, self._connection = self._connection, None
-        if connection is not None:
-            await close_quietly(connection)
-
-    def _outage(self, what: str) -> Outage:
-        counter = OUTAGES.labels(self.name, what)
-        return Outage(f"dlq {self.name}: {what}", counter, shortest=SHORTEST_PAUSE, longest=LONGEST_PAUSE)
+def _outage(name: str, what: str) -> Outage:
+    counter = OUTAGES.labels(name, what)
+    return Outage(f"dlq {name}: {what}", counter, shortest=SHORTEST_PAUSE, longest=LONGEST_PAUSE)
 
 
 class Subscriber(Part):

@@ -6,17 +6,18 @@ Every service does it; what must happen once is settled in the database.
 
 import asyncio
 from datetime import datetime, timedelta
+from functools import partial
 
 import structlog
 
-from surefoot.database.connection import Connection, close_quietly, connect, explain, is_database_error, is_outage
+from surefoot.database.connection import Connection, connect
 from surefoot.dlq.jobs.approvals import Approvals
 from surefoot.dlq.metrics import OUTAGES
 from surefoot.dlq.settings import DlqSettings
 from surefoot.dlq.upkeep.alerts import DlqAlerts
 from surefoot.dlq.upkeep.report import last_week, report, report_path, write_report
 from surefoot.dlq.upkeep.retention import Retention
-from surefoot.service import LoopService, Outage
+from surefoot.service import DatabaseService, Outage
 from surefoot.telemetry.alerts import Alert, Alerts
 
 log = structlog.get_logger("surefoot.dlq")
@@ -24,44 +25,36 @@ STATEMENT_TIMEOUT = timedelta(minutes=5)
 LOCK_TIMEOUT = timedelta(seconds=10)
 
 
-class Housekeeping(LoopService):
+class Housekeeping(DatabaseService):
     def __init__(self, url: str, settings: DlqSettings, alerts: Alerts) -> None:
-        super().__init__("housekeeping")
-        self._url = url
-        self._settings = settings
-        self._alerts = alerts
-        self._telling = DlqAlerts(settings.db_schema, settings, alerts)
-        self._retention = Retention(settings, alerts, self.stopping)
-        self._outage = Outage(
+        connecting = partial(
+            connect,
+            url,
+            name="surefoot dlq housekeeping",
+            command_timeout=STATEMENT_TIMEOUT,
+            lock_timeout=LOCK_TIMEOUT,
+            # Not the time of a whole transaction: one that removes old letters may work for longer.
+            idle_transaction_timeout=settings.transaction_timeout,
+        )
+        outage = Outage(
             "the database of the dead letters' housekeeping",
             OUTAGES.labels("housekeeping", "database"),
             shortest=timedelta(seconds=1),
             longest=timedelta(seconds=30),
         )
+        super().__init__("housekeeping", url, connecting, outage)
+        self._settings = settings
+        self._alerts = alerts
+        self._telling = DlqAlerts(settings.db_schema, settings, alerts)
+        self._retention = Retention(settings, alerts, self.stopping)
 
     async def round(self) -> timedelta:
-        connection = await connect(
-            self._url,
-            name="surefoot dlq housekeeping",
-            command_timeout=STATEMENT_TIMEOUT,
-            lock_timeout=LOCK_TIMEOUT,
-            # Not the time of a whole transaction: one that removes old letters may work for longer.
-            idle_transaction_timeout=self._settings.transaction_timeout,
-        )
         try:
-            await self.once(connection)
+            await self.once(await self.connected())
         finally:
-            await close_quietly(connection)
-        self._outage.over()
+            await self.close()
+        self.database_away.over()
         return self._settings.housekeeping
-
-    async def outage_of(self, error: Exception) -> Outage:
-        """A database that is away is waited for; one that refuses ends it, with a sentence."""
-        if not is_database_error(error):
-            raise error
-        if not is_outage(error):
-            raise explain(error, self._url) from error
-        return self._outage
 
     async def once(self, connection: Connection) -> int:
         """One round; how many dead letters were removed."""
