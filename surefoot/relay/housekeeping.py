@@ -4,9 +4,7 @@ is.
 The owner of shard 0 removes; each relay measures its own shards. Deletes are small and each its own transaction.
 """
 
-import asyncio
-
-import structlog
+from datetime import timedelta
 
 from surefoot.database.connection import close_quietly, connect, is_database_error
 from surefoot.errors import LogUnavailable
@@ -15,47 +13,45 @@ from surefoot.relay.lane import Ownership
 from surefoot.relay.metrics import OLDEST_UNPUBLISHED, REMOVED
 from surefoot.relay.settings import RelaySettings
 from surefoot.relay.store import SESSION_SETTINGS, Housekeeping
+from surefoot.service import LoopService
 
-log = structlog.get_logger("surefoot.relay")
 DELETE_ROWS = 2000
 
 
-async def keep_house(
-    url: str, event_log: EventLog, ownership: Ownership, settings: RelaySettings, stopping: asyncio.Event
-) -> None:
-    while not stopping.is_set():
+class Housekeeper(LoopService):
+    def __init__(self, url: str, event_log: EventLog, ownership: Ownership, settings: RelaySettings) -> None:
+        super().__init__("relay-housekeeping", rest_first=settings.housekeeping)
+        self._url = url
+        self._log = event_log
+        self._ownership = ownership
+        self._settings = settings
+
+    async def round(self) -> timedelta:
         try:
-            await asyncio.wait_for(stopping.wait(), settings.housekeeping.total_seconds())
-        except TimeoutError:
-            try:
-                await _once(url, event_log, ownership, settings, stopping)
-            except LogUnavailable:
-                continue  # the lanes tell of it
-            except Exception as error:
-                if not is_database_error(error):
-                    raise
+            await self._once()
+        except Exception as error:
+            if not isinstance(error, LogUnavailable) and not is_database_error(error):
+                raise  # else: the lanes tell of it
+        return self._settings.housekeeping
 
-
-async def _once(
-    url: str, event_log: EventLog, ownership: Ownership, settings: RelaySettings, stopping: asyncio.Event
-) -> None:
-    connection = await connect(
-        url,
-        name="relay-housekeeping",
-        lock_timeout=settings.lock_timeout,
-        command_timeout=settings.lease,
-        settings=SESSION_SETTINGS,
-    )
-    try:
-        store = Housekeeping(connection, settings.db_schema)
-        ages = await store.oldest_ages(ownership.units())
-        OLDEST_UNPUBLISHED.set(max(ages.values(), default=0.0))
-        if 0 not in ownership.units():
-            return
-        removed = DELETE_ROWS
-        while removed == DELETE_ROWS and not stopping.is_set():
-            removed = await store.remove_published(older_than=settings.retention, at_most=DELETE_ROWS)
-            REMOVED.inc(removed)
-        await event_log.expire()
-    finally:
-        await close_quietly(connection)
+    async def _once(self) -> None:
+        connection = await connect(
+            self._url,
+            name=self.name,
+            lock_timeout=self._settings.lock_timeout,
+            command_timeout=self._settings.lease,
+            settings=SESSION_SETTINGS,
+        )
+        try:
+            store = Housekeeping(connection, self._settings.db_schema)
+            ages = await store.oldest_ages(self._ownership.units())
+            OLDEST_UNPUBLISHED.set(max(ages.values(), default=0.0))
+            if 0 not in self._ownership.units():
+                return
+            removed = DELETE_ROWS
+            while removed == DELETE_ROWS and not self.stopping.is_set():
+                removed = await store.remove_published(older_than=self._settings.retention, at_most=DELETE_ROWS)
+                REMOVED.inc(removed)
+            await self._log.expire()
+        finally:
+            await close_quietly(connection)

@@ -119,16 +119,6 @@ class Ownership:
         if self._letting_go:
             await asyncio.wait(set(self._letting_go.values()))
 
-    async def run(self, leases: Leases, every: timedelta, stopping: asyncio.Event, beaten: Callable[[], None]) -> None:
-        while not stopping.is_set():
-            await self.beat(leases)
-            beaten()
-            try:
-                await asyncio.wait_for(stopping.wait(), every.total_seconds())
-            except TimeoutError:
-                continue
-        await self.settled()
-
 
 @dataclass(frozen=True, slots=True)
 class Round:

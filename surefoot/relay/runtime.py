@@ -17,35 +17,24 @@ import asyncio
 import os
 import secrets
 import socket
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable, Sequence
 from datetime import timedelta
+from functools import partial
 
-import structlog
-
-from surefoot.database.connection import (
-    Connection,
-    close_quietly,
-    connect,
-    explain,
-    is_database_error,
-    is_outage,
-    prepared,
-)
+from surefoot.database.connection import Connection, connect, prepared
 from surefoot.database.leases import Leases
 from surefoot.database.schema import checked_schema
 from surefoot.errors import LogUnavailable
 from surefoot.log.port import EventLog, Publisher
-from surefoot.relay.housekeeping import keep_house
+from surefoot.relay.housekeeping import Housekeeper
 from surefoot.relay.lane import Lane, Ownership
 from surefoot.relay.metrics import DATABASE_OUTAGES, LOG_OUTAGES
 from surefoot.relay.plan import next_pause
 from surefoot.relay.settings import RelaySettings
 from surefoot.relay.store import SESSION_SETTINGS, RelayStore
-from surefoot.service import Outage
+from surefoot.service import NO_REST, DatabaseService, Outage, Together, rest
 from surefoot.telemetry.alerts import Alerts
 
-Works = Callable[[], None]
-log = structlog.get_logger("surefoot.relay")
 SCOPE = "outbox"
 PROBE = "surefoot.probe"
 
@@ -64,37 +53,22 @@ class Relay:
         self._log = event_log
         self._settings = settings
         self._stopping = asyncio.Event()
-        self._lanes_done = asyncio.Event()
-        self._pacer = Pacer(
-            lanes=settings.lanes,
-            shortest=settings.poll_min,
-            longest=settings.poll_max,
-            say_asleep=lambda asleep: self._doorbell.set_asleep(asleep),
-        )
-        self._doorbell = Doorbell(
-            self._pacer.wake, schema=settings.db_schema, lease=settings.lease, heartbeat=settings.heartbeat
-        )
-        self._ownership = Ownership(lanes=settings.lanes, on_gain=self._pacer.wake)
+        self._parts = Together()
         self._alerts = Alerts(settings.alert_webhook)
 
     def stop(self) -> None:
         """Finish the rounds under way, then end `run`."""
         self._stopping.set()
-        self._pacer.wake()
+        self._parts.stop()
 
     async def run(self) -> None:
         """Relay until stopped. Raises only what waiting cannot mend: a database without our tables, a bad URL."""
         publisher = await self._log.publisher()
         try:
             await self._until_the_log_answers(publisher)
-            async with asyncio.TaskGroup() as group:
-                group.create_task(self._surviving(self._heartbeat, self._lanes_done))
-                group.create_task(self._surviving(self._listen, self._stopping))
-                group.create_task(keep_house(self._url, self._log, self._ownership, self._settings, self._stopping))
-                async with asyncio.TaskGroup() as working:
-                    for number in range(self._settings.lanes):
-                        working.create_task(self._lane(number, publisher))
-                self._lanes_done.set()  # only now: a lane's last round still needs its leases
+            if not self._stopping.is_set():
+                self._parts = self._parts_on(publisher)
+                await self._parts.run()
         finally:
             await publisher.close()
             await self._alerts.close()
@@ -111,70 +85,113 @@ class Relay:
                 outage.over()
                 return
 
-    async def _lane(self, number: int, publisher: Publisher) -> None:
-        lane = Lane(
-            number,
-            settings=self._settings,
-            ownership=self._ownership,
-            publisher=publisher,
-            notify=self._alerts.raise_alert,
+    def _parts_on(self, publisher: Publisher) -> Together:
+        settings, notify = self._settings, self._alerts.raise_alert
+        pacer = Pacer(
+            lanes=settings.lanes,
+            shortest=settings.poll_min,
+            longest=settings.poll_max,
+            say_asleep=lambda asleep: doorbell.set_asleep(asleep),
         )
+        doorbell = Doorbell(self.name, self._url, settings, pacer.wake)
+        ownership = Ownership(lanes=settings.lanes, on_gain=pacer.wake)
+        heartbeat = Heartbeat(self.name, self._url, settings, ownership)
+        lanes = [
+            Rounds(
+                self.name,
+                self._url,
+                settings,
+                Lane(number, settings=settings, ownership=ownership, publisher=publisher, notify=notify),
+                pacer,
+                number,
+            )
+            for number in range(settings.lanes)
+        ]
+        return Together(Lanes(heartbeat, lanes), doorbell, Housekeeper(self._url, self._log, ownership, settings))
 
-        async def work(connection: Connection, works: Works) -> None:
-            store = await RelayStore.open(connection, self._settings.db_schema)
-            while not self._stopping.is_set():
-                done = await lane.round(store)
-                works()
-                if not done.full:
-                    await self._pacer.rest(number, done.found)
 
-        await self._surviving(work, self._stopping, SESSION_SETTINGS)
+class Part(DatabaseService):
+    """A part of a relay, on a connection of its own."""
 
-    async def _heartbeat(self, connection: Connection, works: Works) -> None:
-        leases = Leases(
-            connection, scope=SCOPE, member=self.name, lease=self._settings.lease, schema=self._settings.db_schema
-        )
-        await self._ownership.run(leases, self._settings.heartbeat, self._lanes_done, works)
-        await leases.leave()
-
-    async def _listen(self, connection: Connection, works: Works) -> None:
-        await self._doorbell.listen(connection, self._stopping, works)
-
-    async def _surviving(
-        self,
-        work: Callable[[Connection, Works], Awaitable[None]],
-        until: asyncio.Event,
-        session_settings: dict[str, str] | None = None,
+    def __init__(
+        self, relay: str, url: str, settings: RelaySettings, session_settings: dict[str, str] | None = None
     ) -> None:
-        """Run `work` on a connection of its own; when the database goes away, connect and run it again.
-
-        An outage is over when the work works, not when a connection could be made: a database that takes connections
-        and fails every statement would be asked thousands of times a second."""
-        outage = Outage("the database", DATABASE_OUTAGES, **self._settings.outage_pauses)
-        while not until.is_set():
-            connection: Connection | None = None
-            try:
-                connection = await self._connect(session_settings)
-                await work(connection, outage.over)
-                return
-            except Exception as error:
-                if not is_outage(error):
-                    raise (explain(error, self._url) if is_database_error(error) else error) from error
-                await outage.wait(error, until)
-            finally:
-                if connection is not None:
-                    await close_quietly(connection)
-
-    async def _connect(self, session_settings: dict[str, str] | None) -> Connection:
-        timeout = self._settings.lock_timeout
-        return await connect(
-            self._url,
-            name=self.name,
-            lock_timeout=timeout,
-            transaction_timeout=timeout,
-            command_timeout=self._settings.lease,
+        connecting = partial(
+            connect,
+            url,
+            name=relay,
+            lock_timeout=settings.lock_timeout,
+            transaction_timeout=settings.lock_timeout,
+            command_timeout=settings.lease,
             settings=session_settings,
         )
+        super().__init__(relay, url, connecting, Outage("the database", DATABASE_OUTAGES, **settings.outage_pauses))
+        self.settings = settings
+
+
+class Rounds(Part):
+    """The rounds of a lane."""
+
+    def __init__(self, relay: str, url: str, settings: RelaySettings, lane: Lane, pacer: "Pacer", number: int) -> None:
+        super().__init__(relay, url, settings, SESSION_SETTINGS)
+        self._lane = lane
+        self._pacer = pacer
+        self._number = number
+
+    def stop(self) -> None:
+        super().stop()
+        self._pacer.wake()
+
+    async def begin(self, connection: Connection) -> None:
+        self._store = await RelayStore.open(connection, self.settings.db_schema)
+
+    async def round(self) -> timedelta:
+        await self.connected()
+        done = await self._lane.round(self._store)
+        self.database_away.over()
+        if not done.full:
+            await self._pacer.rest(self._number, done.found)
+        return NO_REST
+
+
+class Heartbeat(Part):
+    """Renews the leases on shards; when it is stopped, gives them back."""
+
+    def __init__(self, relay: str, url: str, settings: RelaySettings, ownership: Ownership) -> None:
+        super().__init__(relay, url, settings)
+        self._ownership = ownership
+
+    async def begin(self, connection: Connection) -> None:
+        lease, schema = self.settings.lease, self.settings.db_schema
+        self._leases = Leases(connection, scope=SCOPE, member=self.name, lease=lease, schema=schema)
+
+    async def round(self) -> timedelta:
+        await self.connected()
+        await self._ownership.beat(self._leases)
+        self.database_away.over()
+        await rest(self.stopping, self.settings.heartbeat)
+        if self.stopping.is_set():
+            await self._ownership.settled()
+            await self._leases.leave()
+        return NO_REST
+
+
+class Lanes(Together):
+    """The lanes, and the heartbeat that they need until the last of them has ended: a lane's last round still needs
+    its leases."""
+
+    def __init__(self, heartbeat: Heartbeat, lanes: Sequence[Rounds]) -> None:
+        super().__init__(*lanes)
+        self._heartbeat = heartbeat
+
+    async def run(self) -> None:
+        beating = asyncio.create_task(self._heartbeat.run())
+        beating.add_done_callback(lambda _: self.stop())
+        try:
+            await super().run()
+        finally:
+            self._heartbeat.stop()
+            await beating
 
 
 AWAKE = timedelta(milliseconds=4)
@@ -225,42 +242,43 @@ class Pacer:
 CHANNEL = "surefoot_outbox"
 
 
-class Doorbell:
-    def __init__(self, ring: Callable[[], None], *, schema: str, lease: timedelta, heartbeat: timedelta) -> None:
+class Doorbell(Part):
+    """Hears the bell, and keeps the sign."""
+
+    def __init__(self, relay: str, url: str, settings: RelaySettings, ring: Callable[[], None]) -> None:
+        super().__init__(relay, url, settings)
         self._ring = ring
-        self._schema = checked_schema(schema)
-        self._lease = lease
-        self._heartbeat = heartbeat
         self._asleep = False
+        self._is_out = False
         self._changed = asyncio.Event()
 
+    def stop(self) -> None:
+        super().stop()
+        self._changed.set()
+
     def set_asleep(self, asleep: bool) -> None:
-        """Hang the sign out, or take it in. It is done by `listen`, a moment later."""
+        """Hang the sign out, or take it in. The next round does it, a moment later."""
         self._asleep = asleep
         self._changed.set()
 
-    async def listen(self, connection: Connection, stopping: asyncio.Event, works: Callable[[], None]) -> None:
-        """Hear the bell and keep the sign, until stopped."""
+    async def begin(self, connection: Connection) -> None:
         await connection.add_listener(CHANNEL, lambda *_: self._ring())
-        (sign,) = await prepared(
+        (self._sign,) = await prepared(
             connection,
-            f"UPDATE {self._schema}.outbox_settings SET asleep_until = now() + $1::interval "
+            f"UPDATE {checked_schema(self.settings.db_schema)}.outbox_settings SET asleep_until = now() + $1::interval "
             "WHERE $1::interval > interval '0' OR asleep_until > now()",
         )
-        out = False
-        while not stopping.is_set():
-            self._changed.clear()
-            asleep = self._asleep
-            await sign.fetch(self._lease if asleep else timedelta(0))
-            works()
-            if asleep and not out:
-                self._ring()  # one more look by every lane: what was committed before the sign was out
-            out = asleep
-            await self._until_changed(stopping)
+        self._is_out = False
 
-    async def _until_changed(self, stopping: asyncio.Event) -> None:
-        waiting = [asyncio.create_task(self._changed.wait()), asyncio.create_task(stopping.wait())]
+    async def round(self) -> timedelta:
+        self._changed.clear()
+        asleep = self._asleep
+        await self.connected()
+        await self._sign.fetch(self.settings.lease if asleep else timedelta(0))
+        self.database_away.over()
+        if asleep and not self._is_out:
+            self._ring()  # one more look by every lane: what was committed before the sign was out
+        self._is_out = asleep
         # Also while awake: that the connection still answers is found out only by using it.
-        await asyncio.wait(waiting, timeout=self._heartbeat.total_seconds(), return_when=asyncio.FIRST_COMPLETED)
-        for task in waiting:
-            task.cancel()
+        await rest(self._changed, self.settings.heartbeat)
+        return NO_REST
