@@ -4,12 +4,9 @@ What the inbox forgets can be handled twice. So it is kept for at least as long 
 the topics and of their dead letters, and the time in which a dead one may still be replayed.
 """
 
-import asyncio
-import contextlib
 from collections.abc import Callable, Mapping
 from datetime import timedelta
 
-import structlog
 from sqlalchemy.exc import DBAPIError
 
 from surefoot.consumer import Consumer
@@ -20,8 +17,8 @@ from surefoot.consumer_runtime.unit import Database
 from surefoot.database.connection import is_database_error
 from surefoot.errors import LogUnavailable
 from surefoot.log.port import EventLog, TopicPartition
+from surefoot.service import LoopService
 
-log = structlog.get_logger("surefoot.consumer")
 DELETE_ROWS = 2000
 REPLAY_WINDOW = timedelta(days=14)
 """How long after a dead letter's own retention it may still be replayed."""
@@ -33,31 +30,34 @@ def retention_of(consumer: Consumer, settings: ConsumerSettings) -> timedelta:
     return max(settings.retention, max(kept, default=timedelta(0)) + REPLAY_WINDOW)
 
 
-class Housekeeping:
-    def __init__(self, consumer: Consumer, database: Database, event_log: EventLog, settings: ConsumerSettings) -> None:
+class Housekeeping(LoopService):
+    def __init__(
+        self,
+        consumer: Consumer,
+        database: Database,
+        event_log: EventLog,
+        settings: ConsumerSettings,
+        next_offsets: Callable[[], Mapping[TopicPartition, int]],
+    ) -> None:
+        super().__init__("housekeeping", rest_first=settings.housekeeping)
         self._consumer = consumer
         self._database = database
         self._log = event_log
-        self._every_s = settings.housekeeping.total_seconds()
+        self._every = settings.housekeeping
+        self._next_offsets = next_offsets
         self._retention = retention_of(consumer, settings)
         self._stats = ParkedStatements(settings.db_schema).stats
         self._measured: set[TopicPartition] = set()
 
-    async def keep(self, next_offsets: Callable[[], Mapping[TopicPartition, int]], stopping: asyncio.Event) -> None:
-        """Until stopped. What is away is waited for; the polls and the workers tell of it."""
-        while not stopping.is_set():
-            with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(stopping.wait(), self._every_s)
-            if stopping.is_set():
-                return
-            try:
-                await self._measure(next_offsets())
-                await self._forget(next_offsets(), stopping)
-            except LogUnavailable:
-                continue
-            except Exception as error:
-                if not is_database_error(error) and not isinstance(error, DBAPIError):
-                    raise
+    async def round(self) -> timedelta:
+        """What is away is waited for; the polls and the workers tell of it."""
+        try:
+            await self._measure(self._next_offsets())
+            await self._forget(self._next_offsets())
+        except Exception as error:
+            if not isinstance(error, LogUnavailable | DBAPIError) and not is_database_error(error):
+                raise
+        return self._every
 
     async def _measure(self, offsets: Mapping[TopicPartition, int]) -> None:
         name = self._consumer.name
@@ -77,13 +77,13 @@ class Housekeeping:
             PARKED_KEYS.labels(name, one.name).set(keys)
             OLDEST_PARKED.labels(name, one.name).set(age_s)
 
-    async def _forget(self, offsets: Mapping[TopicPartition, int], stopping: asyncio.Event) -> None:
+    async def _forget(self, offsets: Mapping[TopicPartition, int]) -> None:
         """Small deletes, each a transaction of its own, by the owner of the first partition alone."""
         if TopicPartition(self._consumer.topics[0].name, 0) not in offsets:
             return
         for statement in (self._database.sql.expire, self._database.sql.expire_barriers):
             removed = DELETE_ROWS
-            while removed == DELETE_ROWS and not stopping.is_set():
+            while removed == DELETE_ROWS and not self.stopping.is_set():
                 async with self._database.driver() as driver:
                     answer = await driver.execute(statement, self._consumer.name, self._retention, DELETE_ROWS)
                 removed = int(answer.rpartition(" ")[2])

@@ -3,13 +3,12 @@
 Only the database transaction makes things true. The offsets told to the log follow, for those who watch the lag.
 """
 
-import asyncio
 import contextlib
 import os
 import secrets
 import socket
 import time
-from collections.abc import Coroutine, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import timedelta
 
 import structlog
@@ -30,15 +29,17 @@ from surefoot.consumer_runtime.unit import Database, Position
 from surefoot.consumer_runtime.watchdog import Watchdog
 from surefoot.consumer_runtime.worker import Worker
 from surefoot.errors import ConfigurationError, LeaseLost, LogUnavailable
-from surefoot.log.port import EventLog, StoredRecord, TopicPartition
+from surefoot.log.port import EventLog, StoredRecord, Subscription, TopicPartition
 from surefoot.log.postgres.line import RecordsGone
-from surefoot.service import Outage
+from surefoot.service import NO_REST, CutOff, LoopService, Outage, Together
 from surefoot.telemetry.alerts import Alerts
 
 log = structlog.get_logger("surefoot.consumer")
 POLL = timedelta(milliseconds=500)
 TELL_OF_WAITING_S = 10.0
 """Partitions move within seconds when a member joins; what has not come by then is not about to."""
+CUT_OFF_AFTER = timedelta(seconds=1)
+"""Nothing rests on what housekeeping is at, nor on what the log is told, when we are to stop."""
 
 
 def member_name(consumer: str) -> str:
@@ -64,17 +65,13 @@ class ConsumerRuntime:
         self.name = member_name(consumer.name)
         self._consumer = consumer
         self._url = database_url
-        self._log = event_log
         self._settings = settings
-        self._begin = begin
-        self._once = once
         self._session_settings = session_settings
-        self._topics = [topic.name for topic in consumer.topics]
         self._database = self._connections(settings.concurrency)
         # Handlers may have all of those for minutes. Partitions are taken all the same, or the polls would stand still.
         self._aside = self._connections(1)
         self._alerts = Alerts(settings.alert_webhook)
-        self._positions = Positions(consumer.name, self.name, self._aside, event_log, begin)
+        positions = Positions(consumer.name, self.name, self._aside, event_log, begin)
         self._parking = Parking(settings.db_schema)
         controls = Controls(consumer, self._parking)
         handling = Handling(consumer, settings.db_schema, settings.handler_timeout)
@@ -82,24 +79,25 @@ class ConsumerRuntime:
         self._batches = Batches(consumer, self._database, handling, self._parking, controls, self._attempts)
         self._slots = Slots(settings.outside_calls)
         # What one partition has learned of a topic's events holds for the others.
-        self._batch_sizes = {topic: BatchSize(settings) for topic in self._topics}
-        self._stopping = asyncio.Event()
+        self._batch_sizes = {topic.name: BatchSize(settings) for topic in consumer.topics}
         self._failed: Exception | None = None
-        self._poll_size = PollSize(settings)
         self.partitions = Partitions(
             consumer.name,
-            self._positions,
+            positions,
             self._worker,
             handover_s=settings.handover.total_seconds(),
             failed=self._fail,
-            is_stopping=self._stopping.is_set,
+            is_stopping=lambda: self._stopping.is_set(),
         )
+        polls = Polls(consumer, event_log, settings, self.partitions, positions, begin=begin, once=once)
+        self._stopping = polls.stopping
+        telling = Telling(self.partitions, settings.commit_interval)
+        house = Housekeeping(consumer, self._aside, event_log, settings, lambda: self.next_offsets)
+        self._parts = Together(polls, CutOff(telling, house, after=CUT_OFF_AFTER))
 
     def stop(self) -> None:
         """Finish the batches under way, then end `run`."""
-        self._stopping.set()
-        for worker in self.partitions.workers.values():
-            worker.stop()  # at once: the loop that polls may be waiting for records
+        self._parts.stop()
 
     @property
     def next_offsets(self) -> dict[TopicPartition, int]:
@@ -107,23 +105,10 @@ class ConsumerRuntime:
 
     async def run(self) -> None:
         """Consume until stopped. Raises only what waiting cannot mend."""
-        ends = await self._ends() if self._once else {}
-        outage = outage_of(self._consumer.name, "the event log", self._settings)
         watchdog = Watchdog(self._consumer.name)
         watchdog.start()
         try:
-            if not await self._join(outage):
-                return
-            house = Housekeeping(self._consumer, self._aside, self._log, self._settings)
-            helpers = [
-                asyncio.create_task(self._beside(self._tell_log())),
-                asyncio.create_task(self._beside(house.keep(lambda: self.next_offsets, self._stopping))),
-            ]
-            try:
-                await self._poll(outage, ends)
-            finally:
-                self._stopping.set()
-                await self._leave(helpers)
+            await self._parts.run()
         finally:
             watchdog.stop()
             await self._alerts.close()
@@ -132,17 +117,10 @@ class ConsumerRuntime:
         if self._failed is not None:
             raise explained(self._failed, self._url)
 
-    async def _beside(self, work: Coroutine[object, object, None]) -> None:
-        """Work that goes on beside the polls. If it fails, all of it ends, and says why."""
-        try:
-            await work
-        except Exception as error:
-            self._fail(error)
-
     def _fail(self, error: Exception) -> None:
         """All of it ends; the first failure is the one that is told."""
         self._failed = self._failed or error
-        self._stopping.set()
+        self.stop()
 
     def _connections(self, size: int) -> Database:
         lock_timeout, handler_timeout = self._settings.lock_timeout, self._settings.handler_timeout
@@ -169,52 +147,100 @@ class ConsumerRuntime:
             slots=self._slots,
             batch_size=self._batch_sizes[position.where.topic],
             next_offset=next_offset,
-            on_room=lambda where: self._subscription.resume([where]),
+            on_room=lambda where: self.partitions.subscription.resume([where]),
         )
 
-    async def _join(self, outage: Outage) -> bool:
-        """Whether we are in: told to stop meanwhile, a member has to leave as well, or the others wait for it."""
-        while not self._stopping.is_set():
-            try:
-                self._subscription = self.partitions.subscription = await self._log.subscribe(
-                    self._consumer.name,
-                    self._topics,
-                    on_assigned=self.partitions.assigned,
-                    on_revoked=self.partitions.revoked,
-                )
-            except LogUnavailable as error:
-                await outage.wait(error, self._stopping)
-            else:
-                outage.over()
-                return True
-        return False
 
-    async def _poll(self, outage: Outage, ends: dict[TopicPartition, int]) -> None:
-        database = outage_of(self._consumer.name, "the database", self._settings)
+class Polls(LoopService):
+    """Joins the group, polls, hands records to the partitions' workers, leaves. With `once` it stops when all that was
+    there at the start is worked off."""
+
+    def __init__(
+        self,
+        consumer: Consumer,
+        event_log: EventLog,
+        settings: ConsumerSettings,
+        partitions: Partitions,
+        positions: Positions,
+        *,
+        begin: From | None,
+        once: bool,
+    ) -> None:
+        super().__init__("polls")
+        self._consumer = consumer
+        self._log = event_log
+        self._topics = [topic.name for topic in consumer.topics]
+        self._partitions = partitions
+        self._positions = positions
+        self._begin = begin
+        self._once = once
+        self._ends: dict[TopicPartition, int] = {}
+        self._subscription: Subscription
+        self._is_member = False
+        self._poll_size = PollSize(settings)
+        self._log_away = outage_of(consumer.name, "the event log", settings)
+        self._database_away = outage_of(consumer.name, "the database", settings)
+
+    def stop(self) -> None:
+        super().stop()
+        for worker in self._partitions.workers.values():
+            worker.stop()  # at once: the poll may be waiting for records
+
+    async def run(self) -> None:
+        if self._once:
+            for topic in self._topics:
+                self._ends |= await self._log.end_offsets(topic)
+        await super().run()
+
+    async def round(self) -> timedelta:
+        if self._is_member:
+            await self._poll()
+        else:
+            await self._join()
+        self._log_away.over()
+        return NO_REST
+
+    async def outage_of(self, error: Exception) -> Outage:
+        if isinstance(error, LogUnavailable):
+            return self._log_away
+        if isinstance(error, RecordsGone):
+            raise gap(self._consumer.name, error.where, error.wanted, error.first) from error
+        if not self._is_member or not is_away(error):
+            raise error
+        return self._database_away  # taking a partition; the next poll tries again
+
+    async def close(self) -> None:
+        """Leave. A member that was told to stop while it joined has to leave as well, or the others wait for it."""
+        self.stopping.set()
+        if not self._is_member:
+            return
+        try:
+            await self._partitions.stop_all()
+            await self._subscription.close()
+        except LogUnavailable:
+            log.info("the event log is away; its group will notice that we are gone", consumer=self._consumer.name)
+
+    async def _join(self) -> None:
+        self._subscription = self._partitions.subscription = await self._log.subscribe(
+            self._consumer.name,
+            self._topics,
+            on_assigned=self._partitions.assigned,
+            on_revoked=self._partitions.revoked,
+        )
+        self._is_member = True
         self._tell_of_waiting_at = time.monotonic() + TELL_OF_WAITING_S
-        while not self._stopping.is_set() and self._failed is None:
-            try:
-                await self.partitions.ask_again()
-                found = await self._subscription.poll(max_records=self._poll_size.records, timeout=POLL)
-                await self._hand_over(found)
-            except LogUnavailable as error:
-                await outage.wait(error, self._stopping)
-                continue
-            except RecordsGone as gone:
-                raise gap(self._consumer.name, gone.where, gone.wanted, gone.first) from gone
-            except Exception as error:
-                if not is_away(error):
-                    raise
-                await database.wait(error, self._stopping)  # taking a partition; the next poll tries again
-                continue
-            outage.over()
-            database.over()
-            HEARTBEAT.labels(self._consumer.name).set_to_current_time()
-            self._poll_size.learn(found.values())
-            self._tell_of_waiting()
-            if ends and not found and self._reached(ends):
-                self._tell_of_others(ends)
-                return
+
+    async def _poll(self) -> None:
+        await self._partitions.ask_again()
+        found = await self._subscription.poll(max_records=self._poll_size.records, timeout=POLL)
+        await self._hand_over(found)
+        self._database_away.over()
+        HEARTBEAT.labels(self._consumer.name).set_to_current_time()
+        self._poll_size.learn(found.values())
+        self._tell_of_waiting()
+        if self._ends and not found and self._reached():
+            self._tell_of_others()
+            self.stop()
 
     async def _hand_over(self, found: Mapping[TopicPartition, Sequence[StoredRecord]]) -> None:
         """Give each worker its records. If the log goes away meanwhile, those that nobody got are read again."""
@@ -228,7 +254,7 @@ class ConsumerRuntime:
             raise
 
     async def _give(self, where: TopicPartition, records: Sequence[StoredRecord]) -> None:
-        worker = self.partitions.workers.get(where)
+        worker = self._partitions.workers.get(where)
         if worker is None:
             return  # taken from us meanwhile, or being asked for again
         expected, first = worker.buffer.expected, records[0].offset
@@ -241,35 +267,23 @@ class ConsumerRuntime:
 
     async def _read_again(self, partitions: Iterable[TopicPartition]) -> None:
         for where in partitions:
-            worker = self.partitions.workers.get(where)
+            worker = self._partitions.workers.get(where)
             if worker is not None:
                 with contextlib.suppress(LeaseLost):  # it moved: its new owner reads them
                     await self._subscription.seek(where, worker.buffer.expected)
 
-    async def _tell_log(self) -> None:
-        while not self._stopping.is_set():
-            with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(self._stopping.wait(), self._settings.commit_interval.total_seconds())
-            await self.partitions.tell_what_moved()
-
-    async def _ends(self) -> dict[TopicPartition, int]:
-        ends: dict[TopicPartition, int] = {}
-        for topic in self._topics:
-            ends |= await self._log.end_offsets(topic)
-        return ends
-
-    def _reached(self, ends: dict[TopicPartition, int]) -> bool:
+    def _reached(self) -> bool:
         """For `--once`: whether all that was there at the start, in the partitions that are ours, is worked off."""
-        workers, ours = self.partitions.workers, self._subscription.assigned()
+        workers, ends, ours = self._partitions.workers, self._ends, self._subscription.assigned()
         if not ours:
             return False  # none has come yet
         return all(where in workers and workers[where].next_offset >= ends.get(where, 0) for where in ours) and all(
             worker.idle.is_set() for worker in workers.values()
         )
 
-    def _tell_of_others(self, ends: Mapping[TopicPartition, int]) -> None:
+    def _tell_of_others(self) -> None:
         """For `--once`: what it leaves to others, so that nobody takes it for done."""
-        others = sorted(ends.keys() - self._subscription.assigned())
+        others = sorted(self._ends.keys() - self._subscription.assigned())
         if others:
             log.warning(
                 "worked off what is ours; the other partitions belong to other members, which work them off",
@@ -292,13 +306,15 @@ class ConsumerRuntime:
                 consumer=self._consumer.name,
             )
 
-    async def _leave(self, helpers: Sequence[asyncio.Task[None]]) -> None:
-        try:
-            await self.partitions.stop_all()
-            await self._subscription.close()
-        except LogUnavailable:
-            log.info("the event log is away; its group will notice that we are gone", consumer=self._consumer.name)
-        finally:
-            for helper in helpers:
-                helper.cancel()
-            await asyncio.wait(helpers)
+
+class Telling(LoopService):
+    """Tells the log how far the partitions are."""
+
+    def __init__(self, partitions: Partitions, every: timedelta) -> None:
+        super().__init__("telling the log", rest_first=every)
+        self._partitions = partitions
+        self._every = every
+
+    async def round(self) -> timedelta:
+        await self._partitions.tell_what_moved()
+        return self._every
