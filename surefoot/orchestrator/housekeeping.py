@@ -1,6 +1,5 @@
 """Beside the work: what is old goes, in small batches; what is open is counted; of what is stuck somebody is told."""
 
-import asyncio
 from datetime import timedelta
 
 import structlog
@@ -9,6 +8,7 @@ from surefoot.database.connection import Connection, close_quietly, connect, is_
 from surefoot.errors import words_of
 from surefoot.orchestrator.metrics import OLDEST, OPEN
 from surefoot.orchestrator.settings import OrchestratorSettings
+from surefoot.service import LoopService
 from surefoot.telemetry.alerts import Alert, Alerts
 
 log = structlog.get_logger("surefoot.orchestrator")
@@ -17,8 +17,9 @@ MOST_TOLD = 100
 """Stuck sagas told of one by one in a round."""
 
 
-class Housekeeping:
+class Housekeeping(LoopService):
     def __init__(self, url: str, settings: OrchestratorSettings) -> None:
+        super().__init__("housekeeping")
         self._url = url
         self._settings = settings
         self._alerts = Alerts(settings.alert_webhook)
@@ -43,18 +44,7 @@ class Housekeeping:
             lines AS (DELETE FROM {schema}.saga_history h USING old WHERE h.saga_id = old.saga_id)
             DELETE FROM {schema}.saga_instances s USING old WHERE s.saga_id = old.saga_id"""
 
-    async def keep(self, stopping: asyncio.Event) -> None:
-        try:
-            while not stopping.is_set():
-                await self._try_once()
-                try:
-                    await asyncio.wait_for(stopping.wait(), self._settings.housekeeping.total_seconds())
-                except TimeoutError:
-                    continue
-        finally:
-            await self._alerts.close()
-
-    async def _try_once(self) -> None:
+    async def round(self) -> timedelta:
         try:
             connection = await connect(
                 self._url, name="surefoot saga housekeeping", command_timeout=timedelta(seconds=60)
@@ -67,6 +57,10 @@ class Housekeeping:
             if not is_outage(error):
                 raise
             log.warning("sagas could not be looked after; tried again later", error=words_of(error))
+        return self._settings.housekeeping
+
+    async def close(self) -> None:
+        await self._alerts.close()
 
     async def _tell_of_stuck(self, connection: Connection) -> None:
         """Once for each time that one gets stuck; by every orchestrator, and again when one is started."""

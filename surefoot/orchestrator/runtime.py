@@ -4,7 +4,6 @@ Start as many as you like. The log shares the partitions among their consumers; 
 decided by whoever locks its saga.
 """
 
-import asyncio
 from collections.abc import Sequence
 from datetime import timedelta
 
@@ -19,23 +18,19 @@ from surefoot.log.port import EventLog
 from surefoot.orchestrator.deciding import Deciding, consumer_of
 from surefoot.orchestrator.evidence import Witness
 from surefoot.orchestrator.housekeeping import Housekeeping
-from surefoot.orchestrator.metrics import OUTAGES
 from surefoot.orchestrator.registry import Registry
 from surefoot.orchestrator.settings import OrchestratorSettings
 from surefoot.orchestrator.store import SESSION_SETTINGS, Store
 from surefoot.orchestrator.timers import Timers
 from surefoot.saga import Saga
-from surefoot.service import Outage
+from surefoot.service import CutOff, Together
 
 log = structlog.get_logger("surefoot.orchestrator")
-SHORTEST_PAUSE = timedelta(milliseconds=100)
-END_WITHIN_S = 5.0
-"""How long timers and housekeeping may take to end what they are at, when we are to stop."""
-CLOSE_WITHIN_S = 3.0
-"""Longer than a connection takes to close."""
+END_WITHIN = timedelta(seconds=5)
+"""How long timers and housekeeping may take to end, when we are to stop. It is enough unless the database is silent."""
 
 
-class OrchestratorRuntime:
+class OrchestratorRuntime(Together):
     def __init__(
         self,
         sagas: Sequence[Saga],
@@ -48,65 +43,25 @@ class OrchestratorRuntime:
     ) -> None:
         self.registry = Registry(sagas)
         self._url = database_url
-        self._settings = settings
         self.store = Store(self.registry, settings.db_schema)
         self.consumer = consumer_of(self.registry, Deciding(self.registry, self.store), name=settings.name, retry=retry)
-        self._runtime = ConsumerRuntime(
+        runtime = ConsumerRuntime(
             self.consumer, database_url, event_log, consumer_settings, session_settings=SESSION_SETTINGS
         )
+        self.name = runtime.name
         witness = Witness(settings.name, self.registry, event_log, settings.db_schema)
-        outages = (self._outage("the database"), self._outage("the event log"))
-        self._timers = Timers(self.registry, self.store, witness, database_url, settings, outages)
-        self._house = Housekeeping(database_url, settings)
-        self._stopping = asyncio.Event()
-
-    @property
-    def name(self) -> str:
-        return self._runtime.name
-
-    def stop(self) -> None:
-        self._stopping.set()
-        self._runtime.stop()
+        timers = Timers(self.registry, self.store, witness, database_url, settings)
+        house = Housekeeping(database_url, settings)
+        super().__init__(runtime, CutOff(timers, house, after=END_WITHIN, when_late=_tell_late))
 
     async def run(self) -> None:
         """Until stopped. Raises only what waiting cannot mend."""
         await check_definitions(self._url, self.registry, self.store)
-        beside = [
-            asyncio.create_task(self._timers.keep(self._stopping)),
-            asyncio.create_task(self._house.keep(self._stopping)),
-        ]
-        for task in beside:
-            task.add_done_callback(lambda _: self.stop())
-        ending = asyncio.create_task(self._end(beside))
-        try:
-            await self._runtime.run()
-        finally:
-            self.stop()
-            await ending
-        for task in beside:
-            if not task.cancelled():
-                task.result()
-
-    async def _end(self, beside: Sequence[asyncio.Task[None]]) -> None:
-        """From the stop on, while the consumer ends as well: neither waits for the other."""
-        await self._stopping.wait()
-        await end(beside)
-
-    def _outage(self, what: str) -> Outage:
-        longest = timedelta(seconds=3)
-        return Outage(f"saga timers: {what}", OUTAGES, shortest=SHORTEST_PAUSE, longest=longest)
+        await super().run()
 
 
-async def end(tasks: Sequence[asyncio.Task[None]]) -> None:
-    """They end by themselves, unless the database has fallen silent: then they are cut off. What they had begun is
-    rolled back, and done by whoever comes next."""
-    _, late = await asyncio.wait(tasks, timeout=END_WITHIN_S)
-    if late:
-        log.warning("stopped without an answer of the database", waited_s=END_WITHIN_S)
-    while late:  # each time whatever is waited for is given up: a statement, the rollback, the connection's end
-        for task in late:
-            task.cancel()
-        _, late = await asyncio.wait(late, timeout=CLOSE_WITHIN_S)
+def _tell_late() -> None:
+    log.warning("stopped without an answer of the database", waited_s=END_WITHIN.total_seconds())
 
 
 async def check_definitions(url: str, registry: Registry, store: Store) -> None:

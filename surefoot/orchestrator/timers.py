@@ -4,18 +4,19 @@ A timer that has run out is judged (see `silence`); if it counts, it is decided 
 its own. What was away (the log, the database, ourselves) gets as long again to answer.
 """
 
-import asyncio
+import time
 from collections.abc import Sequence
 from datetime import datetime, timedelta
+from functools import partial
 
 import structlog
 
-from surefoot.database.connection import Connection, Row, close_quietly, connect, is_outage
+from surefoot.database.connection import Connection, Row, connect, is_outage
 from surefoot.errors import LogUnavailable, words_of
 from surefoot.failpoints import failpoint
 from surefoot.orchestrator.deciding import carry_out
 from surefoot.orchestrator.evidence import Witness
-from surefoot.orchestrator.metrics import TIMERS_FIRED, TIMERS_POSTPONED
+from surefoot.orchestrator.metrics import OUTAGES, TIMERS_FIRED, TIMERS_POSTPONED
 from surefoot.orchestrator.registry import Registry
 from surefoot.orchestrator.settings import OrchestratorSettings
 from surefoot.orchestrator.silence import (
@@ -35,9 +36,11 @@ from surefoot.outbox import Outbox
 from surefoot.outbox.entry import entry_of
 from surefoot.saga.definition import Step
 from surefoot.saga.stimulus import Broken, Fired
-from surefoot.service import Outage
+from surefoot.service import NO_REST, DatabaseService, Outage
 
 log = structlog.get_logger("surefoot.orchestrator")
+SHORTEST_PAUSE = timedelta(milliseconds=100)
+LONGEST_PAUSE = timedelta(seconds=3)
 LISTEN_TO_THE_LOG_S = 1.0
 FORGET_SUSPICIONS = 100_000
 TIMER_BATCH = 500
@@ -45,79 +48,63 @@ TIMER_BATCH = 500
 FAILURES_UNTIL_STUCK = 5
 
 
-class Timers:
+class Timers(DatabaseService):
     def __init__(
-        self,
-        registry: Registry,
-        store: Store,
-        witness: Witness,
-        url: str,
-        settings: OrchestratorSettings,
-        outages: tuple[Outage, Outage],
+        self, registry: Registry, store: Store, witness: Witness, url: str, settings: OrchestratorSettings
     ) -> None:
+        connecting = partial(
+            connect,
+            url,
+            name="surefoot saga timers",
+            lock_timeout=timedelta(seconds=5),
+            transaction_timeout=settings.longest_decision,
+            command_timeout=timedelta(seconds=30),
+            settings=SESSION_SETTINGS,
+        )
+        super().__init__("timers", url, connecting, _outage("the database"))
         self._registry = registry
         self._store = store
         self._witness = witness
-        self._url = url
         self._settings = settings
-        self._database_away, self._log_away = outages
+        self._log_away = _outage("the event log")
+        self._listened_at = 0.0
         self._outbox = Outbox(settings.db_schema)
         self._suspicions: dict[tuple[str, str, str, int, str], Suspicion] = {}
         self._failures: dict[tuple[str, str, str, int, str], int] = {}
         self._told_unread: set[tuple[str, str]] = set()
 
-    async def keep(self, stopping: asyncio.Event) -> None:
-        """Look after timers until we are to stop. Raises only what waiting cannot mend."""
-        while not stopping.is_set():
-            try:
-                connection = await connect(
-                    self._url,
-                    name="surefoot saga timers",
-                    lock_timeout=timedelta(seconds=5),
-                    transaction_timeout=self._settings.longest_decision,
-                    command_timeout=timedelta(seconds=30),
-                    settings=SESSION_SETTINGS,
-                )
-                try:
-                    if self._database_away.is_on:
-                        await self._give_time(connection, timedelta(seconds=self._database_away.lasted_s))
-                        self._database_away.over()
-                    else:
-                        await connection.execute(self._store.sql.give_time_to_forgotten, self._settings.grace)
-                    await self._look_after(connection, stopping)
-                finally:
-                    await close_quietly(connection)
-            except Exception as error:
-                if not is_outage(error):
-                    raise
-                await self._database_away.wait(error, stopping)
+    async def begin(self, connection: Connection) -> None:
+        self._listened_at = 0.0
+        if self.database_away.is_on:
+            await self._give_time(connection, timedelta(seconds=self.database_away.lasted_s))
+            self.database_away.over()
+        else:
+            await connection.execute(self._store.sql.give_time_to_forgotten, self._settings.grace)
 
-    async def _look_after(self, connection: Connection, stopping: asyncio.Event) -> None:
-        loop = asyncio.get_running_loop()
-        listened_at = 0.0
-        while not stopping.is_set():
-            try:
-                worked = await self.round(connection)
-                if loop.time() - listened_at > LISTEN_TO_THE_LOG_S:
-                    await self._witness.ends()
-                    listened_at = loop.time()
-            except LogUnavailable as error:
-                listened_at = 0.0
-                await self._log_away.wait(error, stopping)
-                continue
-            if self._log_away.is_on:
-                # Replies that were written meanwhile are only now on their way.
-                await self._give_time(connection, timedelta(seconds=self._log_away.lasted_s))
-                self._log_away.over()
-            if not worked:
-                await rest(stopping, self._settings.timer_poll)
+    async def round(self) -> timedelta:
+        connection = await self.connected()
+        worked = await self._judge_due(connection)
+        if time.monotonic() - self._listened_at > LISTEN_TO_THE_LOG_S:
+            await self._witness.ends()
+            self._listened_at = time.monotonic()
+        if self._log_away.is_on:
+            # Replies that were written meanwhile are only now on their way.
+            await self._give_time(connection, timedelta(seconds=self._log_away.lasted_s))
+            self._log_away.over()
+        return NO_REST if worked else self._settings.timer_poll
+
+    async def outage_of(self, error: Exception) -> Outage:
+        if isinstance(error, LogUnavailable):
+            self._listened_at = 0.0
+            return self._log_away
+        return await super().outage_of(error)
 
     async def _give_time(self, connection: Connection, away: timedelta) -> None:
         """What was away for so long has as long again to answer, before silence counts."""
         await connection.execute(self._store.sql.give_time, max(away, self._settings.grace))
         self._suspicions.clear()
 
-    async def round(self, connection: Connection) -> int:
+    async def _judge_due(self, connection: Connection) -> int:
         """Judge what is due; how many timers counted."""
         # A newer orchestrator may run beside us, with sagas of a version that we do not know: their timers are its own.
         types, versions = zip(*self._registry.definitions, strict=True)
@@ -231,8 +218,5 @@ class Timers:
             await carry_out(self._store, connection, work, tx.add)
 
 
-async def rest(stopping: asyncio.Event, pause: timedelta) -> None:
-    try:
-        await asyncio.wait_for(stopping.wait(), pause.total_seconds())
-    except TimeoutError:
-        return
+def _outage(what: str) -> Outage:
+    return Outage(f"saga timers: {what}", OUTAGES, shortest=SHORTEST_PAUSE, longest=LONGEST_PAUSE)
