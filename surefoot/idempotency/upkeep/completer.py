@@ -21,9 +21,9 @@ from surefoot.idempotency.request.work import SCOPE_KEY, Resumed
 from surefoot.idempotency.settings import IdempotencySettings
 from surefoot.idempotency.store import Store
 from surefoot.idempotency.upkeep.alerts import say_exhausted
+from surefoot.idempotency.upkeep.service import Upkeep
 from surefoot.idempotency.values import Answered, Claim, FenceLost, StoreAway, StoredRequest, Unknown
 from surefoot.retry import backoff
-from surefoot.service import Outage
 from surefoot.telemetry.alerts import Alert, Alerts
 
 log = structlog.get_logger("surefoot.idempotency")
@@ -32,7 +32,7 @@ FIRST_REDIRECT = 300
 LONGEST_OUTAGE_REST = timedelta(seconds=30)
 
 
-class Completer:
+class Completer(Upkeep):
     """`app` is the one that has the Idempotency middleware. Its authentication asks `resumed_tenant(scope)`; `state` is
     what the server would have given it from its lifespan."""
 
@@ -46,35 +46,26 @@ class Completer:
         concurrency: int = CONCURRENCY,
         state: Mapping[str, Any] | None = None,
     ) -> None:
+        every = settings.complete_every
+        super().__init__("completer", metrics.COMPLETER_OUTAGES, shortest=every, longest=LONGEST_OUTAGE_REST)
         self._app = app
         self._store = store
         self._settings = settings
         self._alerts = alerts or Alerts()
         self._concurrency = concurrency
         self._state = state or {}
-        self._outage = Outage(
-            "The store of idempotency keys",
-            metrics.COMPLETER_OUTAGES,
-            shortest=settings.complete_every,
-            longest=LONGEST_OUTAGE_REST,
-        )
         self._under_way: dict[bytes, asyncio.Task[None]] = {}
         self._left_until: dict[bytes, float] = {}
         """What could not be taken over, and until when it is left alone."""
 
-    async def run(self, stop: asyncio.Event) -> None:
-        """Until it is to stop; then what it has under way is finished first."""
-        try:
-            while not stop.is_set():
-                try:
-                    await self.start_overdue()
-                    self._outage.over()
-                except StoreAway as error:
-                    await self._outage.wait(error, stop)
-                    continue
-                await _rest(self._settings.complete_every, stop)
-        finally:
-            await self.settled()
+    async def round(self) -> timedelta:
+        await self.start_overdue()
+        self.store_away.over()
+        return self._settings.complete_every
+
+    async def close(self) -> None:
+        """Finish what is under way."""
+        await self.settled()
 
     async def start_overdue(self) -> int:
         """Begin with what is overdue, as far as there is room; how many that are."""
@@ -218,11 +209,3 @@ def _scope(resumed: Resumed, state: Mapping[str, Any]) -> Scope:
         "state": dict(state),
         SCOPE_KEY: resumed,
     }
-
-
-async def _rest(pause: timedelta, stop: asyncio.Event) -> None:
-    try:
-        async with asyncio.timeout(pause.total_seconds()):
-            await stop.wait()
-    except TimeoutError:
-        return

@@ -1,7 +1,6 @@
 """Keeps the store small and watched: answers expire, keys are reaped, the history is sealed, and people are told of
 what is stuck. One per deployment is enough; several do not hurt each other."""
 
-import asyncio
 import time
 from datetime import timedelta
 
@@ -10,8 +9,7 @@ import structlog
 from surefoot.idempotency import metrics
 from surefoot.idempotency.settings import IdempotencySettings
 from surefoot.idempotency.store import Standing, Store
-from surefoot.idempotency.values import StoreAway
-from surefoot.service import Outage
+from surefoot.idempotency.upkeep.service import Upkeep
 from surefoot.telemetry.alerts import Alert, Alerts
 
 log = structlog.get_logger("surefoot.idempotency")
@@ -23,49 +21,34 @@ MOST_BATCHES = 200
 """Of one kind in one go: after that the others have their turn, and it goes on in the next."""
 
 
-class Housekeeping:
+class Housekeeping(Upkeep):
     def __init__(self, store: Store, settings: IdempotencySettings, *, alerts: Alerts | None = None) -> None:
+        every = WATCH_EVERY, settings.reap_every
+        super().__init__("housekeeping", metrics.HOUSEKEEPING_OUTAGES, shortest=min(every), longest=max(every))
         self._store = store
         self._settings = settings
         self._alerts = alerts or Alerts()
         self._said_at: dict[str, float] = {}
-        self._outage = Outage(
-            "The store of idempotency keys",
-            metrics.HOUSEKEEPING_OUTAGES,
-            shortest=min(WATCH_EVERY, settings.reap_every),
-            longest=max(WATCH_EVERY, settings.reap_every),
-        )
+        self._clean_at = 0.0
 
-    async def run(self, stop: asyncio.Event) -> None:
-        """Until it is to stop."""
-        every = min(WATCH_EVERY, self._settings.reap_every).total_seconds()
-        clean_at = time.monotonic()
-        while not stop.is_set():
-            try:
-                await self.watch()
-                if time.monotonic() >= clean_at:
-                    await self.clean(stop)
-                    clean_at = time.monotonic() + self._settings.reap_every.total_seconds()
-                self._outage.over()
-            except StoreAway as error:
-                await self._outage.wait(error, stop)
-                continue
-            try:
-                async with asyncio.timeout(every):
-                    await stop.wait()
-            except TimeoutError:
-                continue
+    async def round(self) -> timedelta:
+        await self.watch()
+        if time.monotonic() >= self._clean_at:
+            await self.clean()
+            self._clean_at = time.monotonic() + self._settings.reap_every.total_seconds()
+        self.store_away.over()
+        return min(WATCH_EVERY, self._settings.reap_every)
 
-    async def clean(self, stop: asyncio.Event | None = None) -> None:
+    async def clean(self) -> None:
         """Everything whose time has come, in batches."""
         batch = self._settings.reap_batch
         for _ in range(MOST_BATCHES):
             expired, reaped = await self._store.expire(batch), await self._store.reap(batch)
             metrics.REAPED.inc(reaped)
-            if (expired < batch and reaped < batch) or (stop is not None and stop.is_set()):
+            if (expired < batch and reaped < batch) or self.stopping.is_set():
                 break
         for _ in range(MOST_BATCHES):
-            if await self._store.seal() == 0 or (stop is not None and stop.is_set()):
+            if await self._store.seal() == 0 or self.stopping.is_set():
                 break
         await self._store.prune_history(self._settings.keep_history, batch)
 
