@@ -3,9 +3,7 @@
 If one of them fails, all of it ends.
 """
 
-import asyncio
-from collections.abc import Callable, Coroutine, Mapping, Sequence
-from typing import Any
+from collections.abc import Mapping, Sequence
 
 from consumers.checkout import checkout
 from consumers.flow import flow
@@ -16,13 +14,13 @@ from consumers.returns import returns
 from consumers.shipping import shipping
 from consumers.warehouse import warehouse, warehouse_choreography
 from services.settings import Service, ServiceSettings
-from services.warehouse.expiry import keep_expiring
+from services.warehouse.expiry import Expiry
 from surefoot.consumer import Consumer
 from surefoot.consumer_runtime.runtime import ConsumerRuntime
 from surefoot.consumer_runtime.settings import ConsumerSettings
 from surefoot.log.port import EventLog
+from surefoot.service import Together
 
-Beside = Callable[[asyncio.Event], Coroutine[Any, Any, None]]
 CONSUMERS: Mapping[Service, Sequence[Consumer]] = {
     "checkout": [checkout],
     "order": [order, order_choreography],
@@ -36,15 +34,14 @@ CONSUMERS: Mapping[Service, Sequence[Consumer]] = {
 """The provider is a process of its own, the ledger is a library: they consume nothing."""
 
 
-def beside(service: Service, settings: ServiceSettings) -> Sequence[Beside]:
+def beside(service: Service, settings: ServiceSettings) -> list[Expiry]:
     """What runs as long as the service's consumers do."""
     if service != "warehouse":
         return []
-    url = settings.database_of("warehouse")
-    return [lambda stopping: keep_expiring(url, stopping)]
+    return [Expiry(settings.database_of("warehouse"))]
 
 
-class ServicesRuntime:
+class ServicesRuntime(Together):
     def __init__(
         self,
         services: Sequence[Service],
@@ -52,29 +49,10 @@ class ServicesRuntime:
         log: EventLog,
         reading: ConsumerSettings,
     ) -> None:
-        self._stopping = asyncio.Event()
-        self._consumers = [
+        consumers = [
             ConsumerRuntime(consumer, settings.database_of(service), log, reading)
             for service in services
             for consumer in CONSUMERS[service]
         ]
-        self._beside = [work for service in services for work in beside(service, settings)]
-
-    @property
-    def names(self) -> list[str]:
-        return [consumer.name for consumer in self._consumers]
-
-    def stop(self) -> None:
-        self._stopping.set()
-        for consumer in self._consumers:
-            consumer.stop()
-
-    async def run(self) -> None:
-        work: list[Coroutine[Any, Any, None]] = [consumer.run() for consumer in self._consumers]
-        tasks = [asyncio.create_task(one) for one in [*work, *(each(self._stopping) for each in self._beside)]]
-        for task in tasks:
-            task.add_done_callback(lambda _: self.stop())
-        ended = await asyncio.gather(*tasks, return_exceptions=True)
-        for one in ended:
-            if isinstance(one, BaseException):
-                raise one
+        self.names = [consumer.name for consumer in consumers]
+        super().__init__(*consumers, *(work for service in services for work in beside(service, settings)))

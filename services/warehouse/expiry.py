@@ -1,10 +1,9 @@
 """Holds end when their time is over: by the database's clock, in batches, each told in the transaction that ends it.
 
-`keep_expiring` runs beside the warehouse's consumer, in as many processes as there are: a hold that one of them has in
+`Expiry` runs beside the warehouse's consumer, in as many processes as there are: a hold that one of them has in
 hand is passed over by the others.
 """
 
-import asyncio
 from datetime import timedelta
 
 from prometheus_client import Counter
@@ -17,10 +16,11 @@ from surefoot import outbox
 from surefoot.consumer.failures import causes
 from surefoot.database.connection import explain, is_missing_table, is_outage, shown_url, sqlalchemy_url
 from surefoot.errors import SchemaOutdated
-from surefoot.service import Outage
+from surefoot.service import NO_REST, LoopService, Outage
 
 BATCH = 200
 INTERVAL = timedelta(seconds=1)
+LONGEST_PAUSE = timedelta(seconds=10)
 _NO_TABLES = (
     "The warehouse has no tables in the database at {} ({}). Make them with services.tables.create_tables, and run "
     "`surefoot migrate` for the outbox."
@@ -28,27 +28,33 @@ _NO_TABLES = (
 _outages = Counter("surefoot_warehouse_expiry_outages", "How often the expiry of holds found its database away.")
 
 
-async def keep_expiring(url: str, stopping: asyncio.Event, *, interval: timedelta = INTERVAL) -> None:
-    """Expire holds until `stopping` is set. While the database is away, or somebody has its rows locked, it waits."""
-    engine = create_async_engine(sqlalchemy_url(url), pool_size=1, max_overflow=0)
-    outage = Outage("The warehouse's database", _outages, shortest=interval, longest=timedelta(seconds=10))
-    try:
-        while not stopping.is_set():
-            try:
-                full = await expire_holds(engine) == BATCH
-                outage.over()
-            except (DBAPIError, OSError) as error:
-                *_, deepest = causes(error)
-                if is_missing_table(deepest):
-                    raise SchemaOutdated(_NO_TABLES.format(shown_url(url), deepest)) from error
-                if not is_outage(deepest):
-                    raise explain(deepest, url) from error
-                await outage.wait(error, stopping)
-                continue
-            if not full:
-                await _rest(stopping, interval)
-    finally:
-        await engine.dispose()
+class Expiry(LoopService):
+    """Expires holds. While the database is away, or somebody has its rows locked, it waits."""
+
+    def __init__(self, url: str, *, interval: timedelta = INTERVAL) -> None:
+        super().__init__("expiry of holds")
+        self._url = url
+        self._interval = interval
+        self._engine = create_async_engine(sqlalchemy_url(url), pool_size=1, max_overflow=0)
+        self._outage = Outage("The warehouse's database", _outages, shortest=interval, longest=LONGEST_PAUSE)
+
+    async def round(self) -> timedelta:
+        ended = await expire_holds(self._engine)
+        self._outage.over()
+        return NO_REST if ended == BATCH else self._interval
+
+    async def outage_of(self, error: Exception) -> Outage:
+        if not isinstance(error, DBAPIError | OSError):
+            raise error
+        *_, deepest = causes(error)
+        if is_missing_table(deepest):
+            raise SchemaOutdated(_NO_TABLES.format(shown_url(self._url), deepest)) from error
+        if not is_outage(deepest):
+            raise explain(deepest, self._url) from error
+        return self._outage
+
+    async def close(self) -> None:
+        await self._engine.dispose()
 
 
 async def expire_holds(engine: AsyncEngine, limit: int = BATCH) -> int:
@@ -60,10 +66,3 @@ async def expire_holds(engine: AsyncEngine, limit: int = BATCH) -> int:
             told = StockHoldExpired(checkout_session_id=hold.reference, lines=hold.lines)
             outbox.add(session, told, correlation_id=hold.reference)
     return len(ended)
-
-
-async def _rest(stopping: asyncio.Event, interval: timedelta) -> None:
-    try:
-        await asyncio.wait_for(stopping.wait(), interval.total_seconds())
-    except TimeoutError:
-        return

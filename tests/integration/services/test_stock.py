@@ -10,10 +10,11 @@ from sqlalchemy.ext.asyncio import AsyncEngine, AsyncSession
 
 from services.checks.stock import check
 from services.warehouse import stock
-from services.warehouse.expiry import expire_holds, keep_expiring
+from services.warehouse.expiry import expire_holds
 from services.warehouse.stock import Held, Refused, Reserved
 from surefoot.consumer import Permanent
 from surefoot.errors import SchemaOutdated
+from tests.support.services.expiry import keep_expiring
 from tests.support.services.goods import goods, on_the_shelf, published, received
 from tests.support.waiting import eventually
 
