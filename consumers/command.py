@@ -6,7 +6,7 @@ import typer
 
 from surefoot.cli.command import Database, Kafka, LogFormatOption, required_database, run
 from surefoot.cli.deployment import settings_of
-from surefoot.cli.process import MetricsPort, check_version, collect_rarely, event_log, serve, serve_metrics
+from surefoot.cli.process import MetricsPort, check_version, collect_rarely, event_log, serve_metrics, stop_on_signals
 from surefoot.database.schema import DEFAULT_SCHEMA
 from surefoot.errors import ConfigurationError
 from surefoot.telemetry.logging import set_up_logging
@@ -66,8 +66,9 @@ async def _run(services: "list[Service]", url: str, kafka: str | None, reading: 
     collect_rarely()
     async with event_log(kafka, url, DEFAULT_SCHEMA) as its_log:
         runtime = ServicesRuntime(services, settings, its_log, reading)
+        stop_on_signals(runtime)
         log.info("services start", services=list(services))
-        await serve(runtime)
+        await runtime.run()
     log.info("services stopped", services=list(services))
 
 

@@ -7,7 +7,7 @@ import signal
 import sys
 from collections.abc import AsyncIterator, Iterable
 from contextlib import asynccontextmanager
-from typing import TYPE_CHECKING, Annotated, Protocol
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from asyncio import AbstractEventLoop
 
     from surefoot.log import EventLog
+    from surefoot.service import Service
 
 MetricsPort = Annotated[
     int | None,
@@ -26,12 +27,6 @@ MetricsPort = Annotated[
 Host = Annotated[str, typer.Option(help="The address to serve at.")]
 Port = Annotated[int, typer.Option(min=0, max=65535, help="The port to serve at; 0 takes a free one. It is printed.")]
 OTHER_ADDRESS = "Choose another --port or --host; 0 takes a free port."
-
-
-class Service(Protocol):
-    async def run(self) -> None: ...
-
-    def stop(self) -> None: ...
 
 
 @asynccontextmanager
@@ -43,17 +38,23 @@ async def prepared(url: str, kafka: str | None, schema: str) -> AsyncIterator["E
         yield log
 
 
-async def serve(service: Service) -> None:
-    """Run a service until it ends or a signal asks it to stop; a second signal ends it at once."""
+async def serve(service: "Service") -> None:
+    """Run a service until it ends or a signal asks it to stop."""
+    stop_on_signals(service)
+    await service.run()
+
+
+def stop_on_signals(service: "Service") -> None:
+    """From now on Ctrl-C or a TERM signal stops the service, even before it runs; a second signal ends it at once. A
+    process calls it before it says that it starts: who reads that may send a signal."""
     from asyncio import get_running_loop
 
     loop = get_running_loop()
     for number in (signal.SIGINT, signal.SIGTERM):
         loop.add_signal_handler(number, _stop, service, loop)
-    await service.run()
 
 
-def _stop(service: Service, loop: "AbstractEventLoop") -> None:
+def _stop(service: "Service", loop: "AbstractEventLoop") -> None:
     service.stop()
     for number in (signal.SIGINT, signal.SIGTERM):
         loop.remove_signal_handler(number)

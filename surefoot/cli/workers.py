@@ -10,7 +10,7 @@ import typer
 from surefoot.cli.command import Database, Kafka, LogFormatOption, Schema, required_database, run
 from surefoot.cli.deployment import settings_of
 from surefoot.cli.loading import load, load_sagas
-from surefoot.cli.process import MetricsPort, places, prepared, require_topics, serve, serve_metrics
+from surefoot.cli.process import MetricsPort, places, prepared, require_topics, serve_metrics, stop_on_signals
 from surefoot.database.schema import DEFAULT_SCHEMA
 from surefoot.errors import ConfigurationError, words_of
 from surefoot.telemetry.logging import set_up_logging
@@ -61,8 +61,9 @@ async def _relay(url: str, kafka: str | None, settings: "RelaySettings") -> None
     log = structlog.get_logger("surefoot.relay")
     async with prepared(url, kafka, settings.db_schema) as event_log:
         service = Relay(url, event_log, settings)
+        stop_on_signals(service)
         log.info("relay starts", name=service.name, **places(url, kafka))
-        await serve(service)
+        await service.run()
     log.info("relay stopped; its shards are free for others", name=service.name)
 
 
@@ -124,9 +125,10 @@ async def _consume(
         await _check_begin(consumer, event_log, begin)
         service = ConsumerRuntime(consumer, url, event_log, settings, begin=begin, once=once)
         topics = [topic.name for topic in consumer.topics]
+        stop_on_signals(service)
         log.info("consumer starts", name=service.name, topics=topics, **places(url, kafka))
         try:
-            await serve(service)
+            await service.run()
         except Exception as error:
             if service.partitions.stuck:
                 log.error("consumer ends at once, without waiting for its handlers", error=words_of(error))
@@ -218,6 +220,7 @@ async def _orchestrate(
         service = OrchestratorRuntime(sagas, url, event_log, settings, reading)
         await require_topics(event_log, _topics_of(service.consumer), "the sagas need")
         names = [f"{name} v{version}" for name, version in service.registry.definitions]
+        stop_on_signals(service)
         log.info("orchestrator starts", name=service.name, sagas=names, **places(url, kafka))
-        await serve(service)
+        await service.run()
     log.info("orchestrator stopped; others go on with its sagas", name=service.name)

@@ -316,6 +316,17 @@ async def test_a_relay_stops_cleanly_on_ctrl_c(database_url: str, tmp_path: Path
     assert "Traceback" not in running.log.read_text()
 
 
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_relay_that_gets_a_signal_as_soon_as_it_says_that_it_starts_stops_cleanly(
+    database_url: str, number: signal.Signals
+) -> None:
+    command = ["tests.support.interrupted_command", number.name, "relay starts", "relay"]
+    done = processes.run(command, environment=_environment(database_url, {}))
+    assert done.code == 0, done.err
+    assert "relay stopped; its shards are free for others" in done.err.splitlines()[-1]
+    assert "Traceback" not in done.err
+
+
 async def _add(url: str, key: str) -> None:
     connection = await asyncpg.connect(url)
     async with outbox.transaction(connection) as tx:
