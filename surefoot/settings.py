@@ -3,8 +3,6 @@
 docs/settings.md lists every setting of every model, except the internal ones. A test compares the two.
 """
 
-import os
-from collections.abc import Iterator
 from typing import Annotated, TypeVar
 
 T = TypeVar("T")
@@ -34,9 +32,3 @@ RETIRED = {
     "SUREFOOT_WAREHOUSE_REJECTED_PERCENT": "10",
 }
 """Names that are no settings any more, and the values in force. Each is a constant beside the code that it governs."""
-
-
-def retired_but_set() -> Iterator[str]:
-    """A sentence for each variable of the environment that was a setting once."""
-    for name in sorted(RETIRED.keys() & os.environ.keys()):
-        yield f"{name} is set, but is no setting any more: the value in force is {RETIRED[name]}."

@@ -3,6 +3,7 @@
 How many files that are is how many a reader has to open to follow it.
 """
 
+import asyncio
 import re
 import uuid
 from collections.abc import Awaitable, Callable
@@ -21,6 +22,8 @@ from surefoot.log import Acknowledged, Record, TopicPartition
 from surefoot.log.opening import open_log
 
 REASON = "the article exists now"
+SETTLED_S = 3.0
+"""By then the first round of housekeeping is over, which is no part of a walk."""
 Found = dict[str, set[str]]
 
 
@@ -55,6 +58,7 @@ async def _event(on: Stage) -> Found:
     await on.run("warm-up", "walk_workload", on.url, "good")
     await on.until("SELECT count(*) FROM walk_handled WHERE id = 'good'")
     await served(f"{url}/healthz", dlq)
+    await asyncio.sleep(SETTLED_S)
     secret = re.findall(r"sft_\S+", token)[-1]
 
     files: set[str] = set()

@@ -21,7 +21,7 @@ from typer.main import get_command
 from surefoot.cli.loading import load
 from surefoot.cli.project import Project, find_project
 from surefoot.errors import ConfigurationError, SurefootError
-from surefoot.settings import retired_but_set
+from surefoot.settings import RETIRED
 
 OWN = {
     "migrate": "surefoot.cli.doctor:migrate",
@@ -106,8 +106,8 @@ def errors_as_sentences() -> Iterator[None]:
     """Print what Surefoot raises on purpose as one sentence, and end the process with the exit code for it. Say first
     which variables have no effect any more."""
     try:
-        for one in retired_but_set():
-            _say(one, style="yellow")
+        for name in sorted(RETIRED.keys() & os.environ.keys()):
+            _say(f"{name} is set, but is no setting any more: the value in force is {RETIRED[name]}.", style="yellow")
         yield
     except (SurefootError, ExceptionGroup) as error:
         ours = _ours(error)
