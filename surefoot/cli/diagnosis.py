@@ -6,6 +6,7 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Literal
 
 if TYPE_CHECKING:
+    from surefoot.database.version import TablesVersion
     from surefoot.log.port import TopicSpec
 
 OLDEST_POSTGRES = 15
@@ -37,18 +38,16 @@ class OutboxFacts:
     """Dead letters that wait for a decision, if their service keeps them in this database."""
 
 
-def check_version(found: str | None, newest: str) -> Finding:
-    if found == newest:
-        return Finding("ok", f"The schema is at version {newest}.")
-    if found is None:
-        return Finding("error", "The database has no Surefoot tables.", "Run: surefoot migrate --database …")
-    if found > newest:
-        return Finding(
-            "error", f"The schema is at version {found}, newer than this program ({newest}).", "Update Surefoot here."
-        )
-    return Finding(
-        "error", f"The schema is at version {found}, this program needs {newest}.", "Run: surefoot migrate --database …"
-    )
+def check_version(found: "TablesVersion", program: str) -> Finding:
+    from surefoot.database.version import misfit
+
+    wrong = misfit(found, program)
+    if wrong is not None:
+        what, advice = wrong
+        return Finding("error", f"The {'database' if found.version is None else 'schema'} {what}.", advice)
+    if found.version == program:
+        return Finding("ok", f"The schema is at version {program}.")
+    return Finding("ok", f"The schema is at version {found.version}, which takes programs of version {program} too.")
 
 
 def check_outbox(facts: OutboxFacts) -> list[Finding]:

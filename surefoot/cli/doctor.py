@@ -54,10 +54,10 @@ def doctor(
 
 async def _examine(url: str, kafka: str | None, schema: str, catalogue: "Catalogue") -> list[Finding]:
     from surefoot.database.connection import explain, is_database_error
-    from surefoot.database.version import current_version, newest_version
+    from surefoot.database.version import newest_version, stored_version
 
     try:
-        version = await current_version(url, schema=schema)
+        version = await stored_version(url, schema=schema)
     except DatabaseUnavailable as error:
         return [Finding("error", str(error)), *(await _examine_log(url, kafka, schema, catalogue) if kafka else [])]
     findings = [check_version(version, newest_version())]

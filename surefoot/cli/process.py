@@ -63,14 +63,12 @@ def _stop(service: "Service", loop: "AbstractEventLoop") -> None:
 
 async def check_version(url: str, schema: str) -> None:
     from surefoot.database.connection import shown_url
-    from surefoot.database.version import current_version, newest_version
+    from surefoot.database.version import misfit, newest_version, stored_version
 
-    version = await current_version(url, schema=schema)
-    if version != newest_version():
-        raise SchemaOutdated(
-            f"The schema {schema} at {shown_url(url)} is at version {version or 'none'}, this process needs "
-            f"{newest_version()}. Run: surefoot migrate --database …"
-        )
+    found = misfit(await stored_version(url, schema=schema), newest_version())
+    if found is not None:
+        what, advice = found
+        raise SchemaOutdated(f"The schema {schema} at {shown_url(url)} {what}. {advice}")
 
 
 def collect_rarely() -> None:

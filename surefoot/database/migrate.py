@@ -14,7 +14,7 @@ from sqlalchemy.ext.asyncio import create_async_engine
 from surefoot.database import locks
 from surefoot.database.connection import explain, sqlalchemy_url
 from surefoot.database.schema import DEFAULT_SCHEMA, DEFAULT_SHARDS, checked_schema
-from surefoot.database.version import newest_version
+from surefoot.database.version import OLDEST_PROGRAM, VERSION_TABLE, newest_version
 from surefoot.errors import ConfigurationError
 
 
@@ -48,6 +48,9 @@ def _upgrade(connection: Connection, schema: str, shards: int) -> str:
     config = _config()
     config.attributes.update(connection=connection, schema=schema, shards=shards)
     command.upgrade(config, "head")
+    table = f"{schema}.{VERSION_TABLE}"
+    connection.execute(text(f"ALTER TABLE {table} ADD COLUMN IF NOT EXISTS oldest_program text"))
+    connection.execute(text(f"UPDATE {table} SET oldest_program = :oldest"), {"oldest": OLDEST_PROGRAM})
     return newest_version()
 
 

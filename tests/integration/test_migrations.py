@@ -6,7 +6,7 @@ from sqlalchemy.ext.asyncio import create_async_engine
 from surefoot.database.connection import sqlalchemy_url
 from surefoot.database.migrate import migrate
 from surefoot.database.tables import metadata
-from surefoot.database.version import current_version, newest_version
+from surefoot.database.version import newest_version, stored_version
 
 CATALOGUE = {
     "columns": """
@@ -80,13 +80,13 @@ async def test_the_comparison_sees_a_missing_partial_index(empty_database_url: s
 
 
 async def test_migrating_again_changes_nothing_and_shards_stay(empty_database_url: str) -> None:
-    assert await current_version(empty_database_url) is None
+    assert (await stored_version(empty_database_url)).version is None
     await migrate(empty_database_url, shards=4)
     before = await shape(empty_database_url, "surefoot")
     await migrate(empty_database_url, shards=16)
 
     assert await shape(empty_database_url, "surefoot") == before
-    assert await current_version(empty_database_url) == newest_version()
+    assert (await stored_version(empty_database_url)).version == newest_version()
     connection = await asyncpg.connect(empty_database_url)
     assert await connection.fetchval("SELECT shards FROM surefoot.outbox_settings") == 4
     await connection.close()
