@@ -20,7 +20,7 @@ from sqlalchemy import Table, and_, insert, select
 from sqlalchemy.ext.asyncio import AsyncSession, create_async_engine
 
 from bench.consume_tables import PlacedRow
-from surefoot.database.connection import sqlalchemy_url
+from surefoot.database.address import sqlalchemy_url
 from surefoot.database.tables import processed_events
 
 Step = Callable[[Any, Any, str], Awaitable[int]]

@@ -9,7 +9,7 @@ from sqlalchemy.ext.asyncio import create_async_engine
 
 from bench.consume_tables import HOT_ROWS, STOCK, Base
 from bench.ground import PARTITIONS, Ground
-from surefoot.database.connection import sqlalchemy_url
+from surefoot.database.address import sqlalchemy_url
 from surefoot.errors import SurefootError
 from surefoot.events.event_type import Topic
 from surefoot.log.kafka.log import KafkaLog

@@ -24,7 +24,7 @@ from pydantic import BaseModel, SecretStr
 from sqlalchemy import text
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncSession, create_async_engine
 
-from surefoot.database.connection import sqlalchemy_url
+from surefoot.database.address import sqlalchemy_url
 from surefoot.idempotency import Idempotency, IdempotencySettings, Idempotent, Store, idempotent
 
 POOL = 20

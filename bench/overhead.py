@@ -11,7 +11,7 @@ from sqlalchemy.orm import DeclarativeBase, Mapped, mapped_column
 
 from bench.ground import Ground, order
 from surefoot import outbox
-from surefoot.database.connection import sqlalchemy_url
+from surefoot.database.address import sqlalchemy_url
 
 
 class Base(DeclarativeBase):

@@ -14,7 +14,7 @@ from typing import TypeVar
 
 from sqlalchemy import text
 from sqlalchemy.exc import DBAPIError
-from sqlalchemy.ext.asyncio import AsyncEngine, AsyncSession, create_async_engine
+from sqlalchemy.ext.asyncio import AsyncEngine, AsyncSession
 from uuid_utils import uuid7
 
 from consumers.shipping import NoParcel, confirm_pickup
@@ -25,7 +25,7 @@ from services.returns.requests import Return, request_return
 from services.settings import Service, ServiceSettings
 from services.warehouse.stock import receive
 from surefoot import outbox
-from surefoot.database.connection import sqlalchemy_url
+from surefoot.database.engine import create_engine
 from surefoot.events import Money
 
 T = TypeVar("T")
@@ -228,7 +228,7 @@ class Buyers:
     def _engine(self, service: Service) -> AsyncEngine:
         url = self._settings.database_of(service)
         if url not in self._engines:
-            self._engines[url] = create_async_engine(sqlalchemy_url(url), pool_size=8)
+            self._engines[url] = create_engine(url, name="surefoot buyers", pool_size=8)
         return self._engines[url]
 
     async def _again(self, work: Callable[[], Awaitable[T]]) -> T:

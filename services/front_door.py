@@ -17,12 +17,13 @@ from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
 from sqlalchemy import Connection, ExceptionContext, event
 from sqlalchemy.exc import DBAPIError
-from sqlalchemy.ext.asyncio import AsyncEngine, create_async_engine
+from sqlalchemy.ext.asyncio import AsyncEngine
 from starlette.exceptions import HTTPException
 
 from services.settings import Service, ServiceSettings
 from surefoot.consumer.failures import causes, sqlstate_of
-from surefoot.database.connection import is_outage, sqlalchemy_url
+from surefoot.database.connection import is_outage
+from surefoot.database.engine import create_engine
 from surefoot.errors import InvalidEvent, words_of
 from surefoot.http.middleware import BodyLimit, too_large
 from surefoot.http.problems import (
@@ -67,8 +68,10 @@ SENTENCES = Sentences(
 
 def front_door(service: Service, title: str, settings: ServiceSettings) -> tuple[FastAPI, AsyncEngine]:
     """An app without routes, and the service's database, which is left when the app ends."""
-    url = sqlalchemy_url(settings.database_of(service))
-    engine = create_async_engine(url, pool_size=10, hide_parameters=True)  # addresses do not belong into a log
+    url = settings.database_of(service)
+    engine = create_engine(
+        url, name=f"surefoot {service}", pool_size=10, hide_parameters=True
+    )  # addresses do not belong into a log
     _tell_unanswered_commits(engine)
 
     @asynccontextmanager

@@ -13,10 +13,10 @@ from importlib import import_module
 
 from sqlalchemy import Connection, MetaData, text
 from sqlalchemy.exc import DBAPIError
-from sqlalchemy.ext.asyncio import create_async_engine
 
 from services.settings import Service
-from surefoot.database.connection import explain, sqlalchemy_url
+from surefoot.database.connection import explain
+from surefoot.database.engine import create_engine
 from surefoot.database.schema import checked_schema
 from surefoot.errors import ConfigurationError
 
@@ -38,7 +38,7 @@ _LOCK = 1937076840  # one creation at a time, whoever starts it: CREATE … IF N
 
 async def create_tables(url: str, service: Service) -> None:
     """Create the service's schema and tables, as far as they are not there yet."""
-    engine = create_async_engine(sqlalchemy_url(url))
+    engine = create_engine(url, name="surefoot services")
     try:
         async with engine.begin() as connection:
             await connection.run_sync(_create, tables_of(service))

@@ -4,7 +4,8 @@ from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
 from services.settings import SERVICES
-from surefoot.database.connection import Row, close_quietly, connect, explain, is_missing_table, shown_url
+from surefoot.database.address import shown_url
+from surefoot.database.connection import Row, close_quietly, connect, explain, is_missing_table
 from surefoot.errors import SchemaOutdated
 
 Violation = TypeVar("Violation", bound=str)

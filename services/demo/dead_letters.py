@@ -18,14 +18,14 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
 from sqlalchemy import text
-from sqlalchemy.ext.asyncio import create_async_engine
 
 from schemas import catalogue
 from services.demo.labels import COUNTRIES, DEPLOY, MISTYPED, ORDERS, TEST, metadata, take_orders
 from services.local_platform.platform import Child, free_port, start_child
 from surefoot.cli.process import event_log
 from surefoot.cli.topics import declared
-from surefoot.database.connection import Connection, connect, sqlalchemy_url
+from surefoot.database.connection import Connection, connect
+from surefoot.database.engine import create_engine
 from surefoot.database.migrate import migrate
 from surefoot.database.schema import DEFAULT_SCHEMA
 from surefoot.errors import SurefootError
@@ -226,7 +226,7 @@ class _Story:
 
 async def _prepare(url: str) -> None:
     await migrate(url)
-    engine = create_async_engine(sqlalchemy_url(url))
+    engine = create_engine(url, name="surefoot demo")
     async with engine.begin() as connection:
         await connection.execute(text("CREATE SCHEMA labels"))
         await connection.run_sync(metadata.create_all)

@@ -15,14 +15,14 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
 from sqlalchemy import text
-from sqlalchemy.ext.asyncio import AsyncEngine, create_async_engine
+from sqlalchemy.ext.asyncio import AsyncEngine
 
 from schemas import catalogue
 from services.demo.shop import JAMMED_ORDER, Counts, Shop
 from services.local_platform.platform import Child, start_child
 from surefoot.cli.process import event_log
 from surefoot.cli.topics import declared, line_of
-from surefoot.database.connection import sqlalchemy_url
+from surefoot.database.engine import create_engine
 from surefoot.database.migrate import migrate
 from surefoot.database.schema import DEFAULT_SCHEMA
 from surefoot.errors import SurefootError
@@ -178,7 +178,7 @@ class _Scene:
 
 async def play(url: str, directory: Path, size: Size, console: Console) -> Outcome:
     await migrate(url)
-    engine = create_async_engine(sqlalchemy_url(url), pool_size=16)
+    engine = create_engine(url, name="surefoot demo", pool_size=16)
     shop, trouble = Shop(engine), Trouble(engine, console)
     await shop.open()
     scene = _Scene(url, directory, console)

@@ -10,7 +10,7 @@ from datetime import timedelta
 
 from rich.console import Console
 from sqlalchemy import Column, Integer, MetaData, Table, Text, insert, select
-from sqlalchemy.ext.asyncio import AsyncSession, create_async_engine
+from sqlalchemy.ext.asyncio import AsyncSession
 
 from schemas.order import OrderPaid, PlacementRequested
 from schemas.parts import Address, StockLine
@@ -18,7 +18,7 @@ from schemas.shipping import ShipmentRequested
 from services.demo.shop import order_events
 from surefoot import outbox
 from surefoot.consumer import Consumer, Retry, Transaction
-from surefoot.database.connection import sqlalchemy_url
+from surefoot.database.engine import create_engine
 from surefoot.events import Event, EventData, Money
 
 ORDERS = 300
@@ -70,7 +70,7 @@ async def print_label(event: Event[OrderPaid], tx: Transaction) -> None:
 
 async def take_orders(url: str, console: Console) -> None:
     """Orders come in, in all countries; the wrong ones last."""
-    engine = create_async_engine(sqlalchemy_url(url), pool_size=8)
+    engine = create_engine(url, name="surefoot demo", pool_size=8)
     stories = [events_of(f"order-{n:04}", COUNTRIES[n % len(COUNTRIES)]) for n in range(ORDERS)]
 
     async def commit(events: list[EventData]) -> None:

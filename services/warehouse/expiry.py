@@ -8,13 +8,15 @@ from datetime import timedelta
 
 from prometheus_client import Counter
 from sqlalchemy.exc import DBAPIError
-from sqlalchemy.ext.asyncio import AsyncEngine, AsyncSession, create_async_engine
+from sqlalchemy.ext.asyncio import AsyncEngine, AsyncSession
 
 from schemas.warehouse import StockHoldExpired
 from services.warehouse import stock
 from surefoot import outbox
 from surefoot.consumer.failures import causes
-from surefoot.database.connection import explain, is_missing_table, is_outage, shown_url, sqlalchemy_url
+from surefoot.database.address import shown_url
+from surefoot.database.connection import explain, is_missing_table, is_outage
+from surefoot.database.engine import create_engine
 from surefoot.errors import SchemaOutdated
 from surefoot.service import NO_REST, LoopService, Outage
 
@@ -35,7 +37,7 @@ class Expiry(LoopService):
         super().__init__("expiry of holds")
         self._url = url
         self._interval = interval
-        self._engine = create_async_engine(sqlalchemy_url(url), pool_size=1, max_overflow=0)
+        self._engine = create_engine(url, name="surefoot expiry", pool_size=1, max_overflow=0)
         self._outage = Outage("The warehouse's database", _outages, shortest=interval, longest=LONGEST_PAUSE)
 
     async def round(self) -> timedelta:

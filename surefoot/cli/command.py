@@ -11,11 +11,12 @@ import sys
 from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Annotated, Any, TypeVar
-from urllib.parse import quote, urlsplit
+from urllib.parse import quote
 from uuid import UUID
 
 import typer
 
+from surefoot.database.address import read_address
 from surefoot.errors import ConfigurationError
 from surefoot.telemetry.logging import LogFormat
 
@@ -108,7 +109,7 @@ def required_database(url: str | None) -> str:
             "No database was given. Say --database postgresql://user:password@host:5432/name, or set "
             "SUREFOOT_DATABASE. (`surefoot up` runs an embedded one and prints its URL.)"
         )
-    _check_port(url)
+    read_address(url)  # what is wrong with it is said before anything begins
     return url
 
 
@@ -123,19 +124,6 @@ def _url_of_libpq() -> str | None:
     if host.startswith("/"):
         return f"postgresql://{at}/{quote(name or user)}?host={quote(host, safe='')}"
     return f"postgresql://{at}{host or 'localhost'}{port}/{quote(name or user)}"
-
-
-def _check_port(url: str) -> None:
-    """The drivers answer a port that is no number with an error of Python's own, which may quote the password."""
-    from surefoot.database.connection import plain_url, shown_url
-
-    try:
-        _ = urlsplit(plain_url(url)).port
-    except ValueError:
-        raise ConfigurationError(
-            f"The database URL {shown_url(url)} cannot be read: its port is no number. Write it as "
-            "postgresql://user:password@host:5432/name, with / : @ in a password as %2F %3A %40."
-        ) from None
 
 
 def as_id(text: str) -> UUID | None:

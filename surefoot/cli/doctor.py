@@ -30,7 +30,7 @@ def migrate(
     ] = DEFAULT_SHARDS,
 ) -> None:
     """Make or update Surefoot's tables, in a schema of their own. Safe to run again, also from several places."""
-    from surefoot.database.connection import shown_url
+    from surefoot.database.address import shown_url
     from surefoot.database.migrate import migrate as migrate_tables
 
     url = required_database(database)

@@ -62,7 +62,7 @@ def _stop(service: "Service", loop: "AbstractEventLoop") -> None:
 
 
 async def check_version(url: str, schema: str) -> None:
-    from surefoot.database.connection import shown_url
+    from surefoot.database.address import shown_url
     from surefoot.database.version import misfit, newest_version, stored_version
 
     found = misfit(await stored_version(url, schema=schema), newest_version())
@@ -122,7 +122,7 @@ def serve_metrics(port: int | None) -> None:
 
 def places(url: str, kafka: str | None) -> dict[str, str]:
     """Where the database and the log of a process are, for the line with which it starts."""
-    from surefoot.database.connection import shown_url
+    from surefoot.database.address import shown_url
 
     return {"database": shown_url(url), "log": kafka or "the Postgres log of this database"}
 

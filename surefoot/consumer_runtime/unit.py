@@ -12,13 +12,14 @@ from datetime import timedelta
 from typing import cast
 
 from sqlalchemy.exc import DBAPIError
-from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine, AsyncSession, create_async_engine
+from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine, AsyncSession
 
 from surefoot.consumer.failures import sqlstate_of
 from surefoot.consumer_runtime.barriers import Barriers
 from surefoot.consumer_runtime.plan import Passed, Reading
 from surefoot.consumer_runtime.statements import Statements
-from surefoot.database.connection import CONNECT_TIMEOUT_S, Connection, ConnectionLost, sqlalchemy_url
+from surefoot.database.connection import Connection, ConnectionLost
+from surefoot.database.engine import create_engine
 from surefoot.database.guard import Disposal, Guard, GuardedSession, lift_guard, set_guard, watch
 from surefoot.errors import HandlerMisuse, SurefootError
 from surefoot.failpoints import failpoint
@@ -224,23 +225,20 @@ class Database:
         self.url = url
         self.sql = Statements(schema)
         settings = {
-            "application_name": name[:63],
             "lock_timeout": _milliseconds(lock_timeout),
             "statement_timeout": _milliseconds(handler_timeout),
             # A backstop only: whoever takes over a partition ends the transaction of the one before (see positions).
             "idle_in_transaction_session_timeout": _milliseconds(handler_timeout + timedelta(seconds=30)),
             **(session_settings or {}),
         }
-        self.engine: AsyncEngine = create_async_engine(
-            sqlalchemy_url(url),
+        self.engine: AsyncEngine = create_engine(
+            url,
+            name=name,
+            settings=settings,
+            command_timeout=handler_timeout,
             pool_size=size,
             max_overflow=0,
             pool_timeout=60 * 60,  # a partition waits for its turn as long as it takes
-            connect_args={
-                "server_settings": settings,
-                "timeout": CONNECT_TIMEOUT_S,
-                "command_timeout": handler_timeout.total_seconds(),
-            },
         )
         watch(self.engine.sync_engine)
         self._disposal = Disposal(self.engine)

@@ -3,14 +3,14 @@
 Hot paths (relay, log) talk to Postgres through this; users' own sessions and everyday queries go through SQLAlchemy.
 """
 
-import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from datetime import timedelta
 from typing import Any, Protocol, cast
 
 import asyncpg
 
+from surefoot.database.address import read_address, shown_url
 from surefoot.errors import ConfigurationError, DatabaseRefused, DatabaseUnavailable, SchemaOutdated
 
 CONNECT_TIMEOUT_S = 10.0
@@ -24,7 +24,6 @@ OUTAGE_STATES = ("25P03", "25P04", "55P03")
 DRIVER_ERRORS = (OSError, TimeoutError, asyncpg.PostgresError, asyncpg.InterfaceError, asyncpg.InternalClientError)
 ConnectionLost: type[Exception] = asyncpg.InterfaceError
 """What the driver raises when it is asked to use a connection that is gone."""
-_URL = re.compile(r"^postgres(?:ql)?(?:\+\w+)?://")
 
 
 class Row(Protocol):
@@ -80,24 +79,6 @@ class Pool(Protocol):
     async def close(self) -> None: ...
 
 
-def plain_url(url: str) -> str:
-    """The URL without SQLAlchemy's driver: `postgresql+asyncpg://…` and `postgresql://…` mean the same database."""
-    if not _URL.match(url):
-        raise ConfigurationError(
-            f"{_hidden(url)!r} is not a PostgreSQL URL. Write it as postgresql://user:password@host:5432/database."
-        )
-    return _URL.sub("postgresql://", url)
-
-
-def sqlalchemy_url(url: str, driver: str = "asyncpg") -> str:
-    return plain_url(url).replace("postgresql://", f"postgresql+{driver}://", 1)
-
-
-def shown_url(url: str) -> str:
-    """The URL as it may be printed: without the password."""
-    return _hidden(plain_url(url))
-
-
 async def connect(
     url: str,
     *,
@@ -106,7 +87,7 @@ async def connect(
     transaction_timeout: timedelta | None = None,
     idle_transaction_timeout: timedelta | None = None,
     command_timeout: timedelta | None = None,
-    settings: dict[str, str] | None = None,
+    settings: Mapping[str, str] | None = None,
 ) -> Connection:
     """One connection. `name` shows up in pg_stat_activity.
 
@@ -117,22 +98,45 @@ async def connect(
     is left alone for `transaction_timeout` is ended by the server. Before PostgreSQL 17 the server does not notice one
     whose client froze in the middle of a message (while a statement is being prepared, or rows are being copied).
     `idle_transaction_timeout` alone leaves a transaction that works all the time it needs."""
-    idle_limit = _idle_limit(idle_transaction_timeout or transaction_timeout)
-    server_settings = {"application_name": name[:63], **(settings or {}), **idle_limit}
+    wanted = {**(settings or {}), **_idle_limit(idle_transaction_timeout or transaction_timeout)}
     if lock_timeout is not None:
-        server_settings["lock_timeout"] = _milliseconds(lock_timeout)
+        wanted["lock_timeout"] = _milliseconds(lock_timeout)
+    if transaction_timeout is not None:
+        wanted["transaction_timeout"] = _milliseconds(transaction_timeout)
     try:
-        connection = await asyncpg.connect(
-            plain_url(url),
-            timeout=CONNECT_TIMEOUT_S,
-            command_timeout=None if command_timeout is None else command_timeout.total_seconds(),
-            server_settings=server_settings,
-        )
-        if transaction_timeout is not None and connection.get_server_version().major >= TRANSACTION_TIMEOUT_SINCE:
-            await connection.execute(f"SET transaction_timeout = {_milliseconds(transaction_timeout)}")
+        return await open_driver(url, name=name, settings=wanted, command_timeout=command_timeout)
     except DRIVER_ERRORS as error:
         raise _unavailable(url, error) from error
+
+
+async def open_driver(
+    url: str, *, name: str, settings: Mapping[str, str] | None = None, command_timeout: timedelta | None = None
+) -> Connection:
+    """One connection, with errors as the driver raises them.
+
+    The settings are made by a statement, and not in the packet that opens the connection: a pooler refuses those that
+    it does not know."""
+    address = read_address(url)
+    try:
+        connection = await asyncpg.connect(
+            address.dsn,
+            timeout=address.connect_timeout_s or CONNECT_TIMEOUT_S,
+            command_timeout=None if command_timeout is None else command_timeout.total_seconds(),
+            server_settings={"application_name": address.application(name)},
+        )
+    except asyncpg.ClientConfigurationError as error:
+        raise ConfigurationError(f"The database URL {address.shown} cannot be used: {error}.") from error
+    await _set(cast(Connection, connection), settings or {})
     return cast(Connection, connection)
+
+
+async def _set(connection: Connection, settings: Mapping[str, str]) -> None:
+    """Those that this server knows, for the whole session."""
+    major = cast(asyncpg.Connection, connection).get_server_version().major
+    known = {k: v for k, v in settings.items() if k != "transaction_timeout" or major >= TRANSACTION_TIMEOUT_SINCE}
+    if known:
+        calls = ", ".join(f"set_config(${2 * n + 1}, ${2 * n + 2}, false)" for n in range(len(known)))
+        await connection.fetchrow(f"SELECT {calls}", *(part for pair in known.items() for part in pair))
 
 
 def _idle_limit(limit: timedelta | None) -> dict[str, str]:
@@ -144,15 +148,19 @@ async def create_pool(url: str, *, name: str, size: int, idle_transaction_timeou
 
     `idle_transaction_timeout`: the server ends a transaction that is left alone for so long. Unlike the
     `transaction_timeout` of `connect`, it does not limit a transaction that works."""
-    server_settings = {"application_name": name[:63], **_idle_limit(idle_transaction_timeout)}
+    address = read_address(url)
+    settings = _idle_limit(idle_transaction_timeout)
     try:
         pool = await asyncpg.create_pool(
-            plain_url(url),
+            address.dsn,
             min_size=1,
             max_size=size,
-            timeout=CONNECT_TIMEOUT_S,
-            server_settings=server_settings,
+            timeout=address.connect_timeout_s or CONNECT_TIMEOUT_S,
+            server_settings={"application_name": address.application(name)},
+            setup=lambda connection: _set(connection, settings),
         )
+    except asyncpg.ClientConfigurationError as error:
+        raise ConfigurationError(f"The database URL {address.shown} cannot be used: {error}.") from error
     except DRIVER_ERRORS as error:
         raise _unavailable(url, error) from error
     return cast(Pool, pool)
@@ -220,7 +228,3 @@ def _unavailable(url: str, error: BaseException) -> DatabaseUnavailable:
 
 def _milliseconds(value: timedelta) -> str:
     return str(max(1, int(value.total_seconds() * 1000)))
-
-
-def _hidden(url: str) -> str:
-    return re.sub(r"(://[^:/@]*):[^@]*@", r"\1:…@", url)

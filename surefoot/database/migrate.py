@@ -9,10 +9,10 @@ from alembic import command
 from alembic.config import Config
 from sqlalchemy import Connection, text
 from sqlalchemy.exc import DBAPIError
-from sqlalchemy.ext.asyncio import create_async_engine
 
 from surefoot.database import locks
-from surefoot.database.connection import explain, sqlalchemy_url
+from surefoot.database.connection import explain
+from surefoot.database.engine import create_engine
 from surefoot.database.schema import DEFAULT_SCHEMA, DEFAULT_SHARDS, checked_schema
 from surefoot.database.version import OLDEST_PROGRAM, VERSION_TABLE, newest_version
 from surefoot.errors import ConfigurationError
@@ -25,7 +25,7 @@ async def migrate(url: str, *, schema: str = DEFAULT_SCHEMA, shards: int = DEFAU
     data."""
     if not 1 <= shards <= 1024:
         raise ConfigurationError(f"--shards {shards} is out of range: choose 1 to 1024 (8 is right for most).")
-    engine = create_async_engine(sqlalchemy_url(url))
+    engine = create_engine(url, name="surefoot migrate")
     try:
         async with engine.begin() as connection:
             return await connection.run_sync(_upgrade, checked_schema(schema), shards)

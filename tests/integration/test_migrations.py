@@ -3,7 +3,7 @@
 import asyncpg
 from sqlalchemy.ext.asyncio import create_async_engine
 
-from surefoot.database.connection import sqlalchemy_url
+from surefoot.database.address import sqlalchemy_url
 from surefoot.database.migrate import migrate
 from surefoot.database.tables import metadata
 from surefoot.database.version import newest_version, stored_version

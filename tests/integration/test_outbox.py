@@ -24,7 +24,7 @@ from sqlalchemy.ext.asyncio import (
 from sqlalchemy.orm import DeclarativeBase, Mapped, Session, mapped_column
 
 from surefoot import outbox
-from surefoot.database.connection import sqlalchemy_url
+from surefoot.database.address import sqlalchemy_url
 from surefoot.errors import ConfigurationError, EventTooLarge, FloatMoney, InvalidEvent, UndeclaredEvent
 from surefoot.events import Money, new_event
 from surefoot.log.port import record_bytes

@@ -13,7 +13,7 @@ import structlog
 from fastapi import APIRouter, FastAPI
 from fastapi.responses import JSONResponse
 from sqlalchemy import text
-from sqlalchemy.ext.asyncio import AsyncEngine, create_async_engine
+from sqlalchemy.ext.asyncio import AsyncEngine
 from starlette.requests import Request
 
 from services.front_door import limit_bodies, shop_problems
@@ -26,7 +26,7 @@ from services.payment.api.refunds import refund_routes
 from services.payment.gateway import Gateway
 from services.payment.settings import WebhookSettings
 from services.payment.webhooks import webhook_router
-from surefoot.database.connection import sqlalchemy_url
+from surefoot.database.engine import create_engine
 from surefoot.http.middleware import require_bearer
 from surefoot.http.problems import answer_with_problems
 from surefoot.http.server import HttpService
@@ -57,9 +57,8 @@ class Parts:
 
 def api(parts: Parts) -> FastAPI:
     """The application. The store is opened, and closed, by whoever runs it."""
-    url = sqlalchemy_url(parts.url)
     # For what only reads, and for webhooks. Parameters stay out of errors, and so out of the log.
-    engine = create_async_engine(url, pool_size=CONNECTIONS, hide_parameters=True)
+    engine = create_engine(parts.url, name="surefoot payments", pool_size=CONNECTIONS, hide_parameters=True)
 
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:

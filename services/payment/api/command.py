@@ -68,7 +68,7 @@ async def _serve(settings: "ServiceSettings", at: Served) -> None:
     from services.payment.api.app import Parts, PaymentsService
     from services.payment.http_gateway import HttpGateway
     from services.payment.settings import ApiSettings, WebhookSettings
-    from surefoot.database.connection import shown_url
+    from surefoot.database.address import shown_url
     from surefoot.idempotency import IdempotencySettings, Store
     from surefoot.idempotency.store.encryption import Encryption
     from surefoot.telemetry.alerts import Alerts

@@ -15,11 +15,11 @@ from typing import Any, TypeVar, cast
 
 from sqlalchemy.exc import DBAPIError
 from sqlalchemy.exc import TimeoutError as NoneFree
-from sqlalchemy.ext.asyncio import AsyncConnection, AsyncSession, create_async_engine
+from sqlalchemy.ext.asyncio import AsyncConnection, AsyncSession
 
 from surefoot.consumer.failures import causes, sqlstate_of
+from surefoot.database.address import shown_url
 from surefoot.database.connection import (
-    CONNECT_TIMEOUT_S,
     DRIVER_ERRORS,
     Connection,
     ConnectionLost,
@@ -27,9 +27,8 @@ from surefoot.database.connection import (
     explain,
     is_database_error,
     is_outage,
-    shown_url,
-    sqlalchemy_url,
 )
+from surefoot.database.engine import create_engine
 from surefoot.database.guard import Disposal, Guard, GuardedSession, lift_guard, set_guard, watch
 from surefoot.errors import HandlerMisuse
 from surefoot.events import Event, EventData
@@ -78,24 +77,21 @@ class Connections:
         self.url = url
         self.wait_s = wait_s
         milliseconds = str(int(longest.total_seconds() * 1000))
-        self._engine = create_async_engine(
-            sqlalchemy_url(url),
+        self._engine = create_engine(
+            url,
+            name=name,
+            settings={
+                "lock_timeout": milliseconds,
+                "statement_timeout": milliseconds,
+                # Whoever is frozen in a transaction keeps its key from all others for so long.
+                "idle_in_transaction_session_timeout": milliseconds,
+            },
+            command_timeout=longest,
             isolation_level="AUTOCOMMIT",
             pool_size=size,
             max_overflow=0,
             pool_timeout=PATIENT_S,
             pool_use_lifo=True,
-            connect_args={
-                "server_settings": {
-                    "application_name": name[:63],
-                    "lock_timeout": milliseconds,
-                    "statement_timeout": milliseconds,
-                    # Whoever is frozen in a transaction keeps its key from all others for so long.
-                    "idle_in_transaction_session_timeout": milliseconds,
-                },
-                "timeout": CONNECT_TIMEOUT_S,
-                "command_timeout": longest.total_seconds(),
-            },
         )
         watch(self._engine.sync_engine)
         self._disposal = Disposal(self._engine)

@@ -13,7 +13,7 @@ from schemas import catalogue
 from services.settings import Service
 from services.tables import create_tables
 from surefoot.cli.topics import declared
-from surefoot.database.connection import sqlalchemy_url
+from surefoot.database.address import sqlalchemy_url
 from surefoot.database.embedded import EmbeddedPostgres
 from surefoot.log.postgres.log import PostgresLog
 from tests.conftest import _database, _execute, _url

@@ -12,7 +12,7 @@ from sqlalchemy.pool import NullPool
 
 from services.ledger import Done, Ledger, Move, OperationReused, Refused
 from services.tables import create_tables
-from surefoot.database.connection import sqlalchemy_url
+from surefoot.database.address import sqlalchemy_url
 from surefoot.events import Money
 
 ACCOUNTS = ("a", "b", "c")

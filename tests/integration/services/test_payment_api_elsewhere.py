@@ -9,7 +9,7 @@ from sqlalchemy.ext.asyncio import AsyncEngine, AsyncSession, create_async_engin
 from services.payment.api.bookkeeping import book
 from services.payment.charge_states import Outcome, take
 from services.payment.payment_events import PaymentEvent, event_of
-from surefoot.database.connection import sqlalchemy_url
+from surefoot.database.address import sqlalchemy_url
 from tests.support.services.payment_api_harness import Api, api_ground
 from tests.support.services.webhook_harness import event
 

@@ -15,7 +15,7 @@ from services.payment.api.bookkeeping import book
 from services.payment.api.books import NewCharge
 from services.payment.charge_states import Outcome, apply_kept, take
 from services.payment.payment_events import PaymentEvent, event_of
-from surefoot.database.connection import sqlalchemy_url
+from surefoot.database.address import sqlalchemy_url
 from surefoot.events import Money
 from surefoot.idempotency import Store
 from tests.support.evidence import removed

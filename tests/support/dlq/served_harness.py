@@ -27,7 +27,8 @@ from surefoot.audit.access import Tokens
 from surefoot.audit.people import Role
 from surefoot.cli.process import event_log
 from surefoot.cli.topics import declared
-from surefoot.database.connection import connect, sqlalchemy_url
+from surefoot.database.address import sqlalchemy_url
+from surefoot.database.connection import connect
 from surefoot.events import EventData, Money
 from tests.support import processes
 from tests.support.consumer.processes import publish

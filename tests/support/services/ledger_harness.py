@@ -14,7 +14,7 @@ from services.ledger import Ledger, Move, statements
 from services.ledger.moves import CONTENTION_RETRY, ContentionRetry
 from services.ledger.statements import Statement
 from services.tables import create_tables
-from surefoot.database.connection import sqlalchemy_url
+from surefoot.database.address import sqlalchemy_url
 from surefoot.events import Money
 from tests.support.waiting import eventually
 

@@ -22,7 +22,7 @@ from services.payment.charge_step import After
 from services.payment.settings import WebhookSettings
 from services.payment.webhooks import PATH, webhook_router
 from services.tables import create_tables
-from surefoot.database.connection import sqlalchemy_url
+from surefoot.database.address import sqlalchemy_url
 from surefoot.webhooks import Scheme, keys_of, sign
 
 MOMENT = datetime(2026, 3, 1, 12, 0, 0, tzinfo=UTC)
