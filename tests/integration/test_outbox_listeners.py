@@ -14,7 +14,7 @@ from sqlalchemy.event import contains, listen, listens_for, remove
 from sqlalchemy.orm import DeclarativeBase, Mapped, Session, SessionTransaction, mapped_column
 
 from surefoot import outbox
-from surefoot.database.connection import sqlalchemy_url
+from surefoot.database.address import sqlalchemy_url
 from tests.support.event_types import ThingHappened
 
 LISTENERS_AFTER_THE_IMPORT = """
