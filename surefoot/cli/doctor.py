@@ -28,13 +28,31 @@ def migrate(
     shards: Annotated[
         int, typer.Option(help="Outbox shards, the most relays that can share the work. Counts the first time only.")
     ] = DEFAULT_SHARDS,
+    grant_to: Annotated[
+        str | None,
+        typer.Option(
+            metavar="ROLE",
+            help="Give this role the rights to run every part. It need not own anything.",
+            show_default=False,
+        ),
+    ] = None,
+    as_sql: Annotated[
+        bool, typer.Option("--sql", help="Print what would be run on this database, and change nothing.")
+    ] = False,
 ) -> None:
-    """Make or update Surefoot's tables, in a schema of their own. Safe to run again, also from several places."""
+    """Make or update Surefoot's tables, in a schema of their own. Safe to run again, also from several places.
+
+    Where another person runs migrations: `surefoot migrate --sql --grant-to app > surefoot.sql`
+    """
     from surefoot.database.address import shown_url
     from surefoot.database.migrate import migrate as migrate_tables
+    from surefoot.database.migrate import migration_sql
 
     url = required_database(database)
-    version = run(migrate_tables(url, schema=schema, shards=shards))
+    if as_sql:
+        typer.echo(run(migration_sql(url, schema=schema, shards=shards, grant_to=grant_to)))
+        return
+    version = run(migrate_tables(url, schema=schema, shards=shards, grant_to=grant_to))
     styled.print(f"The schema [bold]{schema}[/] at {escape(shown_url(url))} is at version {version}.")
 
 

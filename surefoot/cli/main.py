@@ -12,7 +12,7 @@ import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from importlib import import_module
-from typing import Any, TypeVar, cast
+from typing import Annotated, Any, TypeVar, cast
 
 import typer
 from typer.core import TyperGroup
@@ -57,7 +57,7 @@ def build(wanted: str | None = None, project: Project | None = None) -> typer.Ty
         Begin with `surefoot migrate` on your database, then `surefoot relay` to publish and `surefoot consume` to
         handle. `surefoot doctor` says what is wrong. A project file saves you from repeating options.""",
     )
-    app.callback()(lambda: None)  # so that it has subcommands even where only one is loaded
+    app.callback()(_root)  # also so that it has subcommands even where only one is loaded
     every = {**OWN, **_commands_of(project or find_project())}
     for name in [wanted] if wanted in every else every:
         command = _own(OWN[name]) if name in OWN else load(every[name])
@@ -70,6 +70,27 @@ def build(wanted: str | None = None, project: Project | None = None) -> typer.Ty
                 f"{every[name]}, the command {name} of the project file, is neither a function nor a typer.Typer."
             )
     return app
+
+
+def _show_version(wanted: bool) -> None:
+    if not wanted:
+        return
+    from importlib.metadata import version
+    from platform import python_version
+
+    from surefoot.database.version import OLDEST_PROGRAM, newest_version
+
+    tables = f"needs tables of version {newest_version()}, which take programs from {OLDEST_PROGRAM} on"
+    typer.echo(f"surefoot {version('surefoot')} on Python {python_version()}; {tables}")
+    raise typer.Exit
+
+
+def _root(
+    version: Annotated[
+        bool, typer.Option("--version", help="Show the version and exit.", callback=_show_version, is_eager=True)
+    ] = False,
+) -> None:
+    """The command itself does nothing: its subcommands do."""
 
 
 def _own(reference: str) -> object:

@@ -144,7 +144,14 @@ def busy_database(postgres_server: EmbeddedPostgres, _template: str) -> Iterator
         asyncio.run(_answer_under_key(url))
         asyncio.run(_do_something(url))
         _place_rows(url)
+        _make_role(url)
         yield url.rpartition("/")[2]
+
+
+def _make_role(url: str) -> None:
+    """That of the page on rights. Roles are the server's, so another test module may have made it."""
+    with psycopg.connect(url) as connection:
+        connection.execute("DO $$ BEGIN CREATE ROLE app; EXCEPTION WHEN duplicate_object THEN NULL; END $$")
 
 
 def _place_rows(url: str) -> None:
