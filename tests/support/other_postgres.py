@@ -113,8 +113,8 @@ def _make(programs: Path, directory: Path, user: str | None, access: Sequence[st
     if user is not None:
         for path in (data, secret, *directory.glob("server.*")):
             shutil.chown(path, user)
-    make = [programs / "initdb", "-D", data, "-U", "postgres", "-A", "scram-sha-256", "--pwfile", secret, "--no-sync"]
-    subprocess.run(make, user=user, check=True, capture_output=True)
+    made = ["-D", str(data), "-U", "postgres", "-A", "scram-sha-256", "--pwfile", str(secret), "--no-sync"]
+    subprocess.run([str(programs / "initdb"), *made], user=user, check=True, capture_output=True)
     (data / "pg_hba.conf").write_text("\n".join(access) + "\n")
 
 
