@@ -50,6 +50,19 @@ def check_version(found: "TablesVersion", program: str) -> Finding:
     return Finding("ok", f"The schema is at version {found.version}, which takes programs of version {program} too.")
 
 
+def check_sessions(shared: bool) -> list[Finding]:
+    if not shared:
+        return []
+    return [
+        Finding(
+            "warning",
+            "A pooler in transaction mode stands before the database.",
+            "Relays, consumers, orchestrators and the dead-letter service need the address of the server itself, or of "
+            "a pool in session mode.",
+        )
+    ]
+
+
 def check_outbox(facts: OutboxFacts) -> list[Finding]:
     findings = [_postgres(facts), _clock(facts), _relays(facts), _oldest(facts), _failed(facts)]
     return [*findings, _letters(facts)] if facts.open_letters else findings

@@ -7,7 +7,7 @@ import typer
 from rich.markup import escape
 
 from surefoot.cli.command import Catalogues, Database, Kafka, Schema, required_database, run
-from surefoot.cli.diagnosis import Finding, OutboxFacts, check_outbox, check_topics, check_version
+from surefoot.cli.diagnosis import Finding, OutboxFacts, check_outbox, check_sessions, check_topics, check_version
 from surefoot.cli.loading import load_known_catalogue
 from surefoot.cli.process import event_log
 from surefoot.cli.show import styled
@@ -72,6 +72,7 @@ def doctor(
 
 async def _examine(url: str, kafka: str | None, schema: str, catalogue: "Catalogue") -> list[Finding]:
     from surefoot.database.connection import explain, is_database_error
+    from surefoot.database.pooler import shares_sessions
     from surefoot.database.version import newest_version, stored_version
 
     try:
@@ -81,6 +82,7 @@ async def _examine(url: str, kafka: str | None, schema: str, catalogue: "Catalog
     findings = [check_version(version, newest_version())]
     if findings[0].level == "error":
         return findings
+    findings += check_sessions(await shares_sessions(url))
     try:
         findings += check_outbox(await _gather(url, schema))
     except Exception as error:

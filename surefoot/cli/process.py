@@ -31,8 +31,12 @@ OTHER_ADDRESS = "Choose another --port or --host; 0 takes a free port."
 
 @asynccontextmanager
 async def prepared(url: str, kafka: str | None, schema: str) -> AsyncIterator["EventLog"]:
-    """The event log, open, for a process that may begin: the schema is there, and the collector rests."""
+    """The event log, open, for a process that may begin: the schema fits, its sessions are its own, and
+    the collector rests."""
+    from surefoot.database.pooler import require_session
+
     await check_version(url, schema)
+    await require_session(url)
     collect_rarely()
     async with event_log(kafka, url, schema) as log:
         yield log

@@ -22,6 +22,8 @@ OUTAGE_STATES = ("25P03", "25P04", "55P03")
 # asyncpg on uvloop answers with an InternalClientError when the server ended the session while we were not looking
 # (tried).
 DRIVER_ERRORS = (OSError, TimeoutError, asyncpg.PostgresError, asyncpg.InterfaceError, asyncpg.InternalClientError)
+PREPARED_ELSEWHERE = (asyncpg.DuplicatePreparedStatementError, asyncpg.InvalidSQLStatementNameError)
+"""What a statement meets on a backend where another client prepared it, or where it was never prepared."""
 ConnectionLost: type[Exception] = asyncpg.InterfaceError
 """What the driver raises when it is asked to use a connection that is gone."""
 
