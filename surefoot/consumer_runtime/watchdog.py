@@ -4,18 +4,16 @@ A handler that blocks (a client without `await`, a long computation) holds up ev
 heartbeats included: the log takes it for dead, and nothing in the loop can say why. So a thread beside it looks.
 """
 
-import asyncio
 import sys
 import threading
-import time
 from types import FrameType
 
 import structlog
 
 from surefoot.consumer_runtime.metrics import LOOP_STALLS
+from surefoot.telemetry.pulse import BEAT_S, Pulse
 
 log = structlog.get_logger("surefoot.consumer")
-BEAT_S = 0.5
 STALLED_S = 2.0
 _LOOP = frozenset({"asyncio", "uvloop"})
 _OURS = "surefoot"
@@ -27,41 +25,30 @@ class Watchdog:
         self._consumer = consumer
         self._beat_s = beat_s
         self._stalled_s = stalled_s
+        self._pulse = Pulse(beat_s=beat_s, frozen_s=stalled_s)
         self._stopped = threading.Event()
-        self._last_beat = 0.0
-        self._timer: asyncio.TimerHandle | None = None
 
     def start(self) -> None:
         """Watch the running loop, which runs in this thread."""
-        self._loop = asyncio.get_running_loop()
         self._thread_id = threading.get_ident()
-        self._beat()
+        self._pulse.start()
         threading.Thread(target=self._watch, name=f"watchdog of {self._consumer}", daemon=True).start()
 
     def stop(self) -> None:
         self._stopped.set()
-        if self._timer is not None:
-            self._timer.cancel()
-
-    def _beat(self) -> None:
-        self._last_beat = time.monotonic()
-        self._timer = self._loop.call_later(self._beat_s, self._beat)
+        self._pulse.stop()
 
     def _watch(self) -> None:
         told: float | None = None
         """The last beat before the standstill that was told of."""
-        looked = time.monotonic()
         while not self._stopped.wait(self._beat_s):
-            now, before = time.monotonic(), looked
-            looked, last = now, self._last_beat
+            last, still_s = self._pulse.last_beat, self._pulse.still_s()
             if told is not None and last != told:
                 log.info("the event loop runs again", consumer=self._consumer, stood_still_s=round(last - told, 1))
                 told = None
-            if now - before > self._stalled_s:
-                continue  # we stood still as well: the whole process was frozen, and the loop has had no chance yet
-            if now - last > self._stalled_s and told is None:
+            elif told is None and still_s > self._stalled_s:
                 told = last
-                self._tell(now - last)
+                self._tell(still_s)
 
     def _tell(self, still_s: float) -> None:
         LOOP_STALLS.labels(self._consumer).inc()
