@@ -6,7 +6,7 @@ import typer
 
 from surefoot.cli.command import Database, Kafka, LogFormatOption, required_database, run
 from surefoot.cli.deployment import settings_of
-from surefoot.cli.process import MetricsPort, check_version, collect_rarely, event_log, serve_metrics, stop_on_signals
+from surefoot.cli.process import MetricsPort, check_version, collect_rarely, event_log, serve_health, stop_on_signals
 from surefoot.database.schema import DEFAULT_SCHEMA
 from surefoot.errors import ConfigurationError
 from surefoot.telemetry.logging import set_up_logging
@@ -14,6 +14,7 @@ from surefoot.telemetry.logging import set_up_logging
 if TYPE_CHECKING:
     from services.settings import Service
     from surefoot.consumer_runtime.settings import ConsumerSettings
+    from surefoot.telemetry.health import Health
 
 NAMES: "tuple[Service, ...]" = (
     "checkout",
@@ -46,17 +47,19 @@ def run_services(
     set_up_logging(log_format)
     url = required_database(database)
     chosen = [service_of(name) for name in names or NAMES]
-    if metrics_port is not None:
-        serve_metrics(metrics_port)
-    run(_run(chosen, url, kafka, settings_of(context, ConsumerSettings)()))
+    health = serve_health(metrics_port)
+    run(_run(chosen, url, kafka, settings_of(context, ConsumerSettings)(), health))
 
 
-async def _run(services: "list[Service]", url: str, kafka: str | None, reading: "ConsumerSettings") -> None:
+async def _run(
+    services: "list[Service]", url: str, kafka: str | None, reading: "ConsumerSettings", health: "Health | None"
+) -> None:
     import structlog
 
-    from consumers.runtime import ServicesRuntime
+    from consumers.runtime import CONSUMERS, ServicesRuntime
     from services.settings import ServiceSettings
     from services.tables import create_tables
+    from surefoot.cli.health import watched
 
     log = structlog.get_logger("surefoot.services")
     settings = ServiceSettings(database=url)
@@ -66,9 +69,12 @@ async def _run(services: "list[Service]", url: str, kafka: str | None, reading: 
     collect_rarely()
     async with event_log(kafka, url, DEFAULT_SCHEMA) as its_log:
         runtime = ServicesRuntime(services, settings, its_log, reading)
-        stop_on_signals(runtime)
+        databases = {settings.database_of(service): DEFAULT_SCHEMA for service in services}
+        topics = [topic.name for service in services for consumer in CONSUMERS[service] for topic in consumer.topics]
+        whole = watched(health, runtime, databases, log=lambda: its_log.describe(sorted(set(topics))))
+        stop_on_signals(whole)
         log.info("services start", services=list(services))
-        await runtime.run()
+        await whole.run()
     log.info("services stopped", services=list(services))
 
 

@@ -7,7 +7,7 @@ waits for is an `Outage`. Parts that run beside each other are `Together`; parts
 import asyncio
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable
 from datetime import timedelta
 from typing import Protocol
 
@@ -16,6 +16,7 @@ import structlog
 from surefoot.database.connection import Connection, close_quietly, explain, is_database_error, is_outage
 from surefoot.errors import words_of
 from surefoot.retry import backoff
+from surefoot.telemetry.health import Finding, TellsReadiness
 
 log = structlog.get_logger("surefoot.outage")
 NO_REST = timedelta(0)
@@ -48,6 +49,7 @@ class Outage:
         self._longest = longest
         self._failures = 0
         self._since = 0.0
+        self._has_worked = False
 
     @property
     def is_on(self) -> bool:
@@ -57,6 +59,14 @@ class Outage:
     def lasted_s(self) -> float:
         """How long it has been away; 0 if it is not."""
         return time.monotonic() - self._since if self._failures else 0.0
+
+    def finding(self, check: str) -> Finding:
+        """What this says of the readiness of a process. It may be asked from another thread."""
+        if self._failures:
+            return Finding(check, False, f"{self._what} has been away for {self.lasted_s:.0f} s")
+        if self._has_worked:
+            return Finding(check, True, f"{self._what} answers")
+        return Finding(check, None, f"{self._what} has not answered yet")
 
     def failed(self, error: BaseException) -> timedelta:
         """Take note of a failure; how long to leave it alone."""
@@ -74,6 +84,7 @@ class Outage:
 
     def over(self) -> None:
         """It works again: not merely that it could be reached."""
+        self._has_worked = True
         if self._failures:
             log.info(f"{self._what} is back", away_s=round(time.monotonic() - self._since, 1))
             self._failures = 0
@@ -150,6 +161,9 @@ class DatabaseService(LoopService):
     async def close(self) -> None:
         await self._disconnect()
 
+    def readiness(self) -> Iterable[Finding]:
+        return [self.database_away.finding("database")]
+
     async def _disconnect(self) -> None:
         connection, self._connection = self._connection, None
         if connection is not None:
@@ -165,6 +179,11 @@ class Together:
     def stop(self) -> None:
         for service in self._services:
             service.stop()
+
+    def readiness(self) -> Iterable[Finding]:
+        """What those of them say that say anything."""
+        telling = [service for service in self._services if isinstance(service, TellsReadiness)]
+        return [finding for service in telling for finding in service.readiness()]
 
     async def run(self) -> None:
         """Until all of them have ended. If some failed, raises what the first of them, in their order, failed with."""

@@ -1,5 +1,5 @@
-"""What the commands that run for long share: a process begins on a schema that fits, with its event log open; serves
-metrics; and ends cleanly by Ctrl-C or a TERM signal."""
+"""What the commands that run for long share: a process begins on a schema that fits, with its event log open; tells of
+its health and its metrics; and ends cleanly by Ctrl-C or a TERM signal."""
 
 import gc
 import logging
@@ -19,10 +19,16 @@ if TYPE_CHECKING:
 
     from surefoot.log import EventLog
     from surefoot.service import Service
+    from surefoot.telemetry.health import Health
 
 MetricsPort = Annotated[
     int | None,
-    typer.Option(min=1, max=65535, help="Serve Prometheus metrics on this port.", envvar="SUREFOOT_METRICS_PORT"),
+    typer.Option(
+        min=1,
+        max=65535,
+        help="Serve /metrics for Prometheus, /livez and /readyz on this port.",
+        envvar="SUREFOOT_METRICS_PORT",
+    ),
 ]
 Host = Annotated[str, typer.Option(help="The address to serve at.")]
 Port = Annotated[int, typer.Option(min=0, max=65535, help="The port to serve at; 0 takes a free one. It is printed.")]
@@ -110,18 +116,22 @@ async def require_topics(log: "EventLog", names: Iterable[str], needed_by: str) 
         )
 
 
-def serve_metrics(port: int | None) -> None:
-    """None: they are not wanted."""
+def serve_health(port: int | None) -> "Health | None":
+    """From now on metrics and health can be asked for at this port; give what comes back to `watched`. None: nobody
+    wants them."""
     if port is None:
-        return
-    from prometheus_client import start_http_server
+        return None
+    from surefoot.telemetry import health_server
+    from surefoot.telemetry.health import Health
 
+    health = Health()
     try:
-        start_http_server(port)
+        health_server.serve_health(health, port)
     except OSError as error:
         raise ConfigurationError(
             f"Metrics cannot be served on port {port}: {error}. Choose another --metrics-port."
         ) from error
+    return health
 
 
 def places(url: str, kafka: str | None) -> dict[str, str]:

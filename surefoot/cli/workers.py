@@ -10,7 +10,7 @@ import typer
 from surefoot.cli.command import Database, Kafka, LogFormatOption, Schema, required_database, run
 from surefoot.cli.deployment import settings_of
 from surefoot.cli.loading import load, load_sagas
-from surefoot.cli.process import MetricsPort, places, prepared, require_topics, serve_metrics, stop_on_signals
+from surefoot.cli.process import MetricsPort, places, prepared, require_topics, serve_health, stop_on_signals
 from surefoot.database.schema import DEFAULT_SCHEMA
 from surefoot.errors import ConfigurationError, words_of
 from surefoot.telemetry.logging import set_up_logging
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from surefoot.orchestrator.settings import OrchestratorSettings
     from surefoot.relay.settings import RelaySettings
     from surefoot.saga import Saga
+    from surefoot.telemetry.health import Health
 
 EXIT_STUCK = 2
 DECIDED_AT_ONCE = 1
@@ -49,21 +50,22 @@ def relay(
     set_up_logging(log_format)
     url = required_database(database)
     settings = settings_of(context, RelaySettings)(db_schema=schema)
-    serve_metrics(metrics_port)
-    run(_relay(url, kafka, settings))
+    run(_relay(url, kafka, settings, serve_health(metrics_port)))
 
 
-async def _relay(url: str, kafka: str | None, settings: "RelaySettings") -> None:
+async def _relay(url: str, kafka: str | None, settings: "RelaySettings", health: "Health | None") -> None:
     import structlog
 
-    from surefoot.relay.runtime import Relay
+    from surefoot.cli.health import watched
+    from surefoot.relay.runtime import PROBE, Relay
 
     log = structlog.get_logger("surefoot.relay")
     async with prepared(url, kafka, settings.db_schema) as event_log:
         service = Relay(url, event_log, settings)
-        stop_on_signals(service)
+        whole = watched(health, service, {url: settings.db_schema}, log=lambda: event_log.describe([PROBE]))
+        stop_on_signals(whole)
         log.info("relay starts", name=service.name, **places(url, kafka))
-        await service.run()
+        await whole.run()
     log.info("relay stopped; its shards are free for others", name=service.name)
 
 
@@ -108,15 +110,24 @@ def consume(
         raise ConfigurationError(
             f"{consumer} is a {type(found).__name__} and no Consumer: name the object that handlers are declared with."
         )
-    serve_metrics(metrics_port)
-    run(_consume(found, url, kafka, settings, once=once, begin=None if begin is None else parse_from(begin)))
+    health = serve_health(metrics_port)
+    begins = None if begin is None else parse_from(begin)
+    run(_consume(found, url, kafka, settings, health, once=once, begin=begins))
 
 
 async def _consume(
-    consumer: "Consumer", url: str, kafka: str | None, settings: "ConsumerSettings", *, once: bool, begin: "From | None"
+    consumer: "Consumer",
+    url: str,
+    kafka: str | None,
+    settings: "ConsumerSettings",
+    health: "Health | None",
+    *,
+    once: bool,
+    begin: "From | None",
 ) -> None:
     import structlog
 
+    from surefoot.cli.health import watched
     from surefoot.consumer_runtime.runtime import ConsumerRuntime
 
     log = structlog.get_logger("surefoot.consumer")
@@ -125,10 +136,11 @@ async def _consume(
         await _check_begin(consumer, event_log, begin)
         service = ConsumerRuntime(consumer, url, event_log, settings, begin=begin, once=once)
         topics = [topic.name for topic in consumer.topics]
-        stop_on_signals(service)
+        whole = watched(health, service, {url: settings.db_schema}, log=lambda: event_log.describe(topics))
+        stop_on_signals(whole)
         log.info("consumer starts", name=service.name, topics=topics, **places(url, kafka))
         try:
-            await service.run()
+            await whole.run()
         except Exception as error:
             if service.partitions.stuck:
                 log.error("consumer ends at once, without waiting for its handlers", error=words_of(error))
@@ -204,23 +216,30 @@ def orchestrate(
     settings = settings_of(context, OrchestratorSettings)(db_schema=schema)
     reading = settings_of(context, ConsumerSettings)(db_schema=schema, concurrency=DECIDED_AT_ONCE)
     found = load_sagas(sagas)
-    serve_metrics(metrics_port)
-    run(_orchestrate(found, url, kafka, settings, reading))
+    run(_orchestrate(found, url, kafka, settings, reading, serve_health(metrics_port)))
 
 
 async def _orchestrate(
-    sagas: "list[Saga]", url: str, kafka: str | None, settings: "OrchestratorSettings", reading: "ConsumerSettings"
+    sagas: "list[Saga]",
+    url: str,
+    kafka: str | None,
+    settings: "OrchestratorSettings",
+    reading: "ConsumerSettings",
+    health: "Health | None",
 ) -> None:
     import structlog
 
+    from surefoot.cli.health import watched
     from surefoot.orchestrator.runtime import OrchestratorRuntime
 
     log = structlog.get_logger("surefoot.orchestrator")
     async with prepared(url, kafka, settings.db_schema) as event_log:
         service = OrchestratorRuntime(sagas, url, event_log, settings, reading)
-        await require_topics(event_log, _topics_of(service.consumer), "the sagas need")
+        topics = _topics_of(service.consumer)
+        await require_topics(event_log, topics, "the sagas need")
         names = [f"{name} v{version}" for name, version in service.registry.definitions]
-        stop_on_signals(service)
+        whole = watched(health, service, {url: settings.db_schema}, log=lambda: event_log.describe(topics))
+        stop_on_signals(whole)
         log.info("orchestrator starts", name=service.name, sagas=names, **places(url, kafka))
-        await service.run()
+        await whole.run()
     log.info("orchestrator stopped; others go on with its sagas", name=service.name)

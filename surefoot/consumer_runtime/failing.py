@@ -1,6 +1,7 @@
 """Whose fault a failure is, asked of the rules and, where they cannot know, of the database itself."""
 
 import asyncio
+from collections.abc import Iterable
 from datetime import timedelta
 from typing import Literal
 
@@ -17,6 +18,7 @@ from surefoot.consumer_runtime.unit import PartFailed, Position
 from surefoot.database.connection import close_quietly, connect, explain, is_database_error
 from surefoot.service import Outage
 from surefoot.telemetry.alerts import Alert, Alerts
+from surefoot.telemetry.health import Finding
 
 log = structlog.get_logger("surefoot.consumer")
 Kind = Literal["away", "contended", "transient", "permanent"]
@@ -43,6 +45,10 @@ class Failing:
         self._dependency = outage_of(consumer.name, "something a handler depends on", settings)
         self._dependent: int | None = None
         """The offset of the event that found it away: it is back when this one has gone through."""
+
+    def readiness(self) -> Iterable[Finding]:
+        """Not of what handlers depend on: other processes of this consumer depend on it, too."""
+        return [self._database.finding("database"), self._lock.finding("database")]
 
     async def judge(self, failed: PartFailed, stopping: asyncio.Event) -> Kind:
         """What to do about a failed part; waits if something is away."""

@@ -8,7 +8,7 @@ longer has what comes next) is never jumped over in silence: it stops the consum
 """
 
 import asyncio
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -21,6 +21,7 @@ from surefoot.consumer_runtime.worker import Worker
 from surefoot.errors import ConfigurationError, HandlerMisuse, LeaseLost, LogUnavailable, SurefootError
 from surefoot.failpoints import failpoint
 from surefoot.log.port import EventLog, Subscription, TopicPartition, parse_place
+from surefoot.telemetry.health import Finding
 
 
 class PositionLost(SurefootError):
@@ -172,6 +173,15 @@ class Partitions:
     def next_offsets(self) -> dict[TopicPartition, int]:
         """Up to where everything is committed."""
         return {where: worker.next_offset for where, worker in self.workers.items()}
+
+    def readiness(self) -> Iterable[Finding]:
+        for worker in list(self.workers.values()):
+            yield from worker.readiness()
+        wanting = self.subscription.assigned() - self.workers.keys()
+        if wanting:
+            yield Finding("ownership", False, f"{self._consumer} has not taken {len(wanting)} of its partitions yet")
+        else:
+            yield Finding("ownership", True, f"{self._consumer} works on {len(self.workers)} partition(s)")
 
     async def assigned(self, coming: frozenset[TopicPartition]) -> None:
         try:

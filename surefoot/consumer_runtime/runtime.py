@@ -33,6 +33,7 @@ from surefoot.log.port import EventLog, StoredRecord, Subscription, TopicPartiti
 from surefoot.log.postgres.line import RecordsGone
 from surefoot.service import NO_REST, CutOff, LoopService, Outage, Together
 from surefoot.telemetry.alerts import Alerts
+from surefoot.telemetry.health import Finding
 
 log = structlog.get_logger("surefoot.consumer")
 POLL = timedelta(milliseconds=500)
@@ -98,6 +99,9 @@ class ConsumerRuntime:
     def stop(self) -> None:
         """Finish the batches under way, then end `run`."""
         self._parts.stop()
+
+    def readiness(self) -> Iterable[Finding]:
+        return self._parts.readiness()
 
     @property
     def next_offsets(self) -> dict[TopicPartition, int]:
@@ -177,6 +181,7 @@ class Polls(LoopService):
         self._ends: dict[TopicPartition, int] = {}
         self._subscription: Subscription
         self._is_member = False
+        self._has_polled = False
         self._poll_size = PollSize(settings)
         self._log_away = outage_of(consumer.name, "the event log", settings)
         self._database_away = outage_of(consumer.name, "the database", settings)
@@ -185,6 +190,15 @@ class Polls(LoopService):
         super().stop()
         for worker in self._partitions.workers.values():
             worker.stop()  # at once: the poll may be waiting for records
+
+    def readiness(self) -> Iterable[Finding]:
+        """A member is ready once it has polled: with other members beside it, it may have no partition at all."""
+        yield self._log_away.finding("log")
+        yield self._database_away.finding("database")
+        if self._has_polled:
+            yield from self._partitions.readiness()
+        else:
+            yield Finding("ownership", False, f"{self._consumer.name} has not joined its group yet")
 
     async def run(self) -> None:
         if self._once:
@@ -235,6 +249,7 @@ class Polls(LoopService):
         found = await self._subscription.poll(max_records=self._poll_size.records, timeout=POLL)
         await self._hand_over(found)
         self._database_away.over()
+        self._has_polled = True
         HEARTBEAT.labels(self._consumer.name).set_to_current_time()
         self._poll_size.learn(found.values())
         self._tell_of_waiting()

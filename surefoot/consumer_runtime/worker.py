@@ -8,7 +8,7 @@ fault it is: away (wait, count nothing), contended (again, smaller), transient (
 import asyncio
 import time
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 import structlog
 
@@ -27,6 +27,7 @@ from surefoot.consumer_runtime.unit import Database, FenceLost, PartFailed, Posi
 from surefoot.errors import words_of
 from surefoot.failpoints import failpoint
 from surefoot.log.port import StoredRecord, TopicPartition
+from surefoot.telemetry.health import Finding
 
 log = structlog.get_logger("surefoot.consumer")
 LOOK_AGAIN_S = 1.0
@@ -89,6 +90,9 @@ class Worker:
         self.buffer.put(records)
         self._woken.set()
         self.idle.clear()
+
+    def readiness(self) -> Iterable[Finding]:
+        return self._failing.readiness()
 
     def stop(self) -> None:
         """Finish the transaction under way, then end `run`."""

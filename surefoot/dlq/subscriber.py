@@ -7,7 +7,7 @@ twice changes nothing. What is away is waited for; what was read meanwhile is ke
 import contextlib
 import time
 from abc import abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import timedelta
 from functools import partial
 
@@ -21,6 +21,7 @@ from surefoot.failpoints import failpoint
 from surefoot.log.port import EventLog, StoredRecord, Subscription, TopicPartition
 from surefoot.log.postgres.line import RecordsGone
 from surefoot.service import NO_REST, DatabaseService, Outage
+from surefoot.telemetry.health import Finding
 
 log = structlog.get_logger("surefoot.dlq")
 POLL = timedelta(milliseconds=500)
@@ -47,6 +48,9 @@ class Part(DatabaseService):
         self.event_log = event_log
         self.settings = settings
         self.log_away = _outage(name, "the event log")
+
+    def readiness(self) -> Iterable[Finding]:
+        return [*super().readiness(), self.log_away.finding("log")]
 
     async def outage_of(self, error: Exception) -> Outage:
         if isinstance(error, LogUnavailable):
@@ -85,6 +89,16 @@ class Subscriber(Part):
     @abstractmethod
     async def take(self, connection: Connection, records: Sequence[StoredRecord]) -> None:
         """Make records true, in a transaction of its own. It may be given the same ones again."""
+
+    def readiness(self) -> Iterable[Finding]:
+        return [*super().readiness(), self._ownership()]
+
+    def _ownership(self) -> Finding:
+        if self._subscription is not None:
+            return Finding("ownership", True, f"the {self.name} reads {len(self._reading)} topic(s)")
+        if self._told_of_none:
+            return Finding("ownership", True, f"the {self.name} waits for the first topic that it is to read")
+        return Finding("ownership", False, f"the {self.name} has not joined its group yet")
 
     async def round(self) -> timedelta:
         pause = NO_REST

@@ -5,7 +5,7 @@ its own. What was away (the log, the database, ourselves) gets as long again to 
 """
 
 import time
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from datetime import datetime, timedelta
 from functools import partial
 
@@ -37,6 +37,7 @@ from surefoot.outbox.entry import entry_of
 from surefoot.saga.definition import Step
 from surefoot.saga.stimulus import Broken, Fired
 from surefoot.service import NO_REST, DatabaseService, Outage
+from surefoot.telemetry.health import Finding
 
 log = structlog.get_logger("surefoot.orchestrator")
 SHORTEST_PAUSE = timedelta(milliseconds=100)
@@ -72,6 +73,9 @@ class Timers(DatabaseService):
         self._suspicions: dict[tuple[str, str, str, int, str], Suspicion] = {}
         self._failures: dict[tuple[str, str, str, int, str], int] = {}
         self._told_unread: set[tuple[str, str]] = set()
+
+    def readiness(self) -> Iterable[Finding]:
+        return [*super().readiness(), self._log_away.finding("log")]
 
     async def begin(self, connection: Connection) -> None:
         self._listened_at = 0.0

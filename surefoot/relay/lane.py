@@ -14,7 +14,7 @@ a round; a shard is let go only between two rounds of its lane.
 import asyncio
 import time
 from collections import Counter
-from collections.abc import Awaitable, Callable, Mapping, Sequence, Set
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass
 from datetime import timedelta
 from functools import partial
@@ -42,11 +42,15 @@ from surefoot.relay.settings import RelaySettings
 from surefoot.relay.store import HOLD_ROWS, RefusedMark, RelayStore
 from surefoot.service import Outage
 from surefoot.telemetry.alerts import Alert
+from surefoot.telemetry.health import Finding
 
 log = structlog.get_logger("surefoot.relay")
 BATCH_BYTES = 8 * 1024 * 1024
 """Most bytes of one round; at least one row is taken."""
 Notify = Callable[[Alert], Awaitable[None]]
+STILL_TRIED_S = 10.0
+"""A topic that is away is tried again within this time after its pause, if there is anything to publish to it."""
+NO_HEARTBEAT_YET = Finding("ownership", None, "this relay has had no heartbeat yet")
 
 
 class Ownership:
@@ -56,6 +60,8 @@ class Ownership:
         self._on_gain = on_gain
         self._letting_go: dict[int, asyncio.Task[None]] = {}
         self._going: set[int] = set()
+        self._beat_at: float | None = None
+        self._relays = 0
 
     def round(self, lane: int) -> asyncio.Lock:
         """Held by a lane during a round."""
@@ -69,6 +75,16 @@ class Ownership:
 
     def units(self) -> list[int]:
         return sorted(self._leases)
+
+    def finding(self, lease: timedelta) -> Finding:
+        """A relay is ready once it takes part: with other relays beside it, it may own no shard at all."""
+        if self._beat_at is None:
+            return NO_HEARTBEAT_YET
+        ago_s = time.monotonic() - self._beat_at
+        if ago_s > lease.total_seconds():
+            return Finding("ownership", False, f"the last heartbeat of this relay was {ago_s:.0f} s ago")
+        owned = f"this relay owns {len(self._leases)} shard(s); {self._relays} relay(s) share them"
+        return Finding("ownership", True, owned)
 
     def lost(self, unit: int, fence: int) -> None:
         """A mark was refused: somebody else owns this shard."""
@@ -94,6 +110,7 @@ class Ownership:
             self._on_gain()
         if gained or gone:
             log.info("shards", owned=len(self._leases), gained=gained, gone=gone, relays=standing.members)
+        self._beat_at, self._relays = time.monotonic(), standing.members
         SHARDS_OWNED.set(len(self._leases))
         HEARTBEAT.set_to_current_time()
 
@@ -139,6 +156,9 @@ class Lane:
         self._notify = notify
         self._away = TopicsAway(settings)
         self._holds_at = 0.0
+
+    def readiness(self) -> Iterable[Finding]:
+        return self._away.readiness()
 
     async def round(self, store: RelayStore) -> Round:
         """Claim, publish and mark once. Raises database errors; neither they nor a log that is away burn an attempt."""
@@ -290,6 +310,15 @@ class TopicsAway:
         """Those to be left out of the next claim."""
         now = time.monotonic()
         return [topic for topic, until in self._until.items() if until > now]
+
+    def readiness(self) -> Iterable[Finding]:
+        """Of the topics that are tried: those that nobody publishes to any more are nobody's trouble."""
+        tried_after = time.monotonic() - STILL_TRIED_S
+        return [
+            outage.finding("log")
+            for topic, outage in list(self._outages.items())
+            if self._until.get(topic, 0.0) > tried_after
+        ]
 
     def failed(self, topic: str, error: BaseException) -> None:
         outage = self._outages.setdefault(

@@ -17,7 +17,7 @@ import asyncio
 import os
 import secrets
 import socket
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from datetime import timedelta
 from functools import partial
 
@@ -27,13 +27,14 @@ from surefoot.database.schema import checked_schema
 from surefoot.errors import LogUnavailable
 from surefoot.log.port import EventLog, Publisher
 from surefoot.relay.housekeeping import Housekeeper
-from surefoot.relay.lane import Lane, Ownership
+from surefoot.relay.lane import NO_HEARTBEAT_YET, Lane, Ownership
 from surefoot.relay.metrics import DATABASE_OUTAGES, LOG_OUTAGES
 from surefoot.relay.plan import next_pause
 from surefoot.relay.settings import RelaySettings
 from surefoot.relay.store import SESSION_SETTINGS, RelayStore
 from surefoot.service import NO_REST, DatabaseService, Outage, Together, rest
 from surefoot.telemetry.alerts import Alerts
+from surefoot.telemetry.health import Finding
 
 SCOPE = "outbox"
 PROBE = "surefoot.probe"
@@ -54,12 +55,16 @@ class Relay:
         self._settings = settings
         self._stopping = asyncio.Event()
         self._parts = Together()
+        self._log_away = Outage("the event log", LOG_OUTAGES, **settings.outage_pauses)
         self._alerts = Alerts(settings.alert_webhook)
 
     def stop(self) -> None:
         """Finish the rounds under way, then end `run`."""
         self._stopping.set()
         self._parts.stop()
+
+    def readiness(self) -> Iterable[Finding]:
+        return [self._log_away.finding("log"), NO_HEARTBEAT_YET, *self._parts.readiness()]
 
     async def run(self) -> None:
         """Relay until stopped. Raises only what waiting cannot mend: a database without our tables, a bad URL."""
@@ -75,14 +80,13 @@ class Relay:
 
     async def _until_the_log_answers(self, publisher: Publisher) -> None:
         """A relay that cannot publish takes no shards, and a wrong address shows before an event waits."""
-        outage = Outage("the event log", LOG_OUTAGES, **self._settings.outage_pauses)
         while not self._stopping.is_set():
             try:
                 await publisher.topic(PROBE)
             except LogUnavailable as error:
-                await outage.wait(error, self._stopping)
+                await self._log_away.wait(error, self._stopping)
             else:
-                outage.over()
+                self._log_away.over()
                 return
 
     def _parts_on(self, publisher: Publisher) -> Together:
@@ -142,6 +146,9 @@ class Rounds(Part):
         super().stop()
         self._pacer.wake()
 
+    def readiness(self) -> Iterable[Finding]:
+        return [*super().readiness(), *self._lane.readiness()]
+
     async def begin(self, connection: Connection) -> None:
         self._store = await RelayStore.open(connection, self.settings.db_schema)
 
@@ -160,6 +167,9 @@ class Heartbeat(Part):
     def __init__(self, relay: str, url: str, settings: RelaySettings, ownership: Ownership) -> None:
         super().__init__(relay, url, settings)
         self._ownership = ownership
+
+    def readiness(self) -> Iterable[Finding]:
+        return [*super().readiness(), self._ownership.finding(self.settings.lease)]
 
     async def begin(self, connection: Connection) -> None:
         lease, schema = self.settings.lease, self.settings.db_schema
@@ -183,6 +193,9 @@ class Lanes(Together):
     def __init__(self, heartbeat: Heartbeat, lanes: Sequence[Rounds]) -> None:
         super().__init__(*lanes)
         self._heartbeat = heartbeat
+
+    def readiness(self) -> Iterable[Finding]:
+        return [*self._heartbeat.readiness(), *super().readiness()]
 
     async def run(self) -> None:
         beating = asyncio.create_task(self._heartbeat.run())

@@ -348,3 +348,19 @@ async def test_a_cancelled_run_cuts_off_at_once() -> None:
 async def test_a_rest_ends_by_itself() -> None:
     async with asyncio.timeout(10):
         await rest(asyncio.Event(), timedelta(milliseconds=1))
+
+
+def test_an_outage_says_what_it_knows_of_the_readiness_of_a_process() -> None:
+    outage = Outage("the database", Counter(), shortest=SHORT, longest=SHORT)
+    assert outage.finding("database").ok is None  # nobody has needed it yet
+    outage.failed(Away("postgresql://u:secret@there"))
+    found = outage.finding("database")
+    assert (found.ok, found.sentence) == (False, "the database has been away for 0 s")
+    outage.over()
+    assert outage.finding("database").ok is True
+
+
+def test_what_runs_together_says_what_each_says_that_says_anything() -> None:
+    on_database = OnDatabase(None)
+    together = Together(Resting(), Together(on_database))
+    assert list(together.readiness()) == [on_database.database_away.finding("database")]

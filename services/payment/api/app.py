@@ -122,16 +122,16 @@ class PaymentsService(Together):
     def __init__(self, parts: Parts, listener: socket.socket) -> None:
         self._store = parts.store
         app = api(parts)
-        self._http = HttpService(app, listener)
+        self.http = HttpService(app, listener)
         super().__init__(
-            self._http,
+            self.http,
             Completer(app, parts.store, parts.idempotency, alerts=parts.alerts),
             Housekeeping(parts.store, parts.idempotency, alerts=parts.alerts),
         )
 
     @property
     def has_started(self) -> bool:
-        return self._http.has_started
+        return self.http.has_started
 
     async def run(self) -> None:
         async with self._store:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from surefoot.cli.command import Database, LogFormatOption, required_database, run
-from surefoot.cli.process import MetricsPort, check_version, serve, serve_metrics
+from surefoot.cli.process import MetricsPort, check_version, serve, serve_health
 from surefoot.database.schema import DEFAULT_SCHEMA
 from surefoot.errors import ConfigurationError
 from surefoot.http.listening import listening, url_of
@@ -16,6 +16,7 @@ from surefoot.telemetry.logging import set_up_logging
 
 if TYPE_CHECKING:
     from services.settings import ServiceSettings
+    from surefoot.telemetry.health import Health
 
 DEFAULT_PORT = 8070
 CONNECTIONS = 20
@@ -44,21 +45,21 @@ def payments(
 
     set_up_logging(log_format)
     settings = ServiceSettings(database=required_database(database))
-    if metrics_port is not None:
-        serve_metrics(metrics_port)
+    health = serve_health(metrics_port)
     remedy = "Choose another --port or --host; 0 takes a free port."
     with listening(host, port, refusal="Payments cannot be served", remedy=remedy) as listener:
-        run(_serve(settings, Served(listener, host, open_)))
+        run(_serve(settings, Served(listener, host, open_, health)))
     typer.echo("The payments API has stopped; what was under way is finished by whoever runs next.")
 
 
 @dataclass(frozen=True, slots=True)
 class Served:
-    """Where it is served, and whether to whoever comes."""
+    """Where it is served, whether to whoever comes, and whom it tells of its health."""
 
     listener: socket.socket
     host: str
     is_open: bool
+    health: "Health | None"
 
 
 async def _serve(settings: "ServiceSettings", at: Served) -> None:
@@ -68,6 +69,7 @@ async def _serve(settings: "ServiceSettings", at: Served) -> None:
     from services.payment.api.app import Parts, PaymentsService
     from services.payment.http_gateway import HttpGateway
     from services.payment.settings import ApiSettings, WebhookSettings
+    from surefoot.cli.health import watched
     from surefoot.database.address import shown_url
     from surefoot.idempotency import IdempotencySettings, Store
     from surefoot.idempotency.store.encryption import Encryption
@@ -88,7 +90,7 @@ async def _serve(settings: "ServiceSettings", at: Served) -> None:
     typer.echo(f"Payments are taken at {url_of(at.listener)}/v1/charges (and /docs; Ctrl-C stops it)")
     sys.stdout.flush()
     try:
-        await serve(service)
+        await serve(watched(at.health, service, {url: DEFAULT_SCHEMA}, http=service.http))
     finally:
         await gateway.close()
         await alerts.close()

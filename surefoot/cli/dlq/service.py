@@ -37,7 +37,7 @@ from surefoot.cli.process import (
     announce,
     places,
     prepared,
-    serve_metrics,
+    serve_health,
 )
 from surefoot.cli.process import serve as serve_until_stopped
 from surefoot.cli.show import Column, aside, console, print_json, print_table
@@ -52,6 +52,7 @@ if TYPE_CHECKING:
     from surefoot.database.connection import Connection
     from surefoot.dlq.settings import DlqSettings
     from surefoot.events import Catalogue
+    from surefoot.telemetry.health import Health
 
 T = TypeVar("T")
 MOST_DAYS = 366
@@ -94,19 +95,20 @@ def serve(
     settings = settings_of(context, DlqSettings)(db_schema=checked_schema(schema))
     people = settings_of(context, AccessSettings)()
     types = load_known_catalogue(catalogue or [])
-    serve_metrics(metrics_port)
+    health = serve_health(metrics_port)
     with listening(host, port, refusal="Dead letters cannot be served", remedy=OTHER_ADDRESS) as listener:
-        run(_serve(url, kafka, Served(listener, host, open_), types, settings, people))
+        run(_serve(url, kafka, Served(listener, host, open_, health), types, settings, people))
     typer.echo("The dead-letter service has stopped; others go on with its jobs.")
 
 
 @dataclass(frozen=True, slots=True)
 class Served:
-    """Where it is served, and whether to whoever comes."""
+    """Where it is served, whether to whoever comes, and whom it tells of its health."""
 
     listener: socket.socket
     host: str
     is_open: bool
+    health: "Health | None"
 
 
 async def _serve(
@@ -121,6 +123,7 @@ async def _serve(
 
     from surefoot.admin.app import api
     from surefoot.audit.access import check_access
+    from surefoot.cli.health import watched
     from surefoot.dlq.runtime import DlqRuntime
     from surefoot.http.server import HttpService
     from surefoot.service import Together
@@ -133,7 +136,8 @@ async def _serve(
         runtime = DlqRuntime(url, event_log, settings)
         log.info("dead-letter service starts", **places(url, kafka), open=at.is_open)
         announce(f"Dead letters are at {url_of(at.listener)}/admin/dlq/groups (Ctrl-C stops it)")
-        await serve_until_stopped(Together(http, runtime))
+        whole = Together(http, runtime)
+        await serve_until_stopped(watched(at.health, whole, {url: schema}, log=event_log.topics, http=http))
     if not http.has_started:
         raise ConfigurationError("The dead-letter service could not be started: the log above says why.")
 

@@ -5,6 +5,7 @@ Every service does it; what must happen once is settled in the database.
 """
 
 import asyncio
+from collections.abc import Iterable
 from datetime import datetime, timedelta
 from functools import partial
 
@@ -19,6 +20,7 @@ from surefoot.dlq.upkeep.report import last_week, report, report_path, write_rep
 from surefoot.dlq.upkeep.retention import Retention
 from surefoot.service import DatabaseService, Outage
 from surefoot.telemetry.alerts import Alert, Alerts
+from surefoot.telemetry.health import Finding
 
 log = structlog.get_logger("surefoot.dlq")
 STATEMENT_TIMEOUT = timedelta(minutes=5)
@@ -47,6 +49,10 @@ class Housekeeping(DatabaseService):
         self._alerts = alerts
         self._telling = DlqAlerts(settings.db_schema, settings, alerts)
         self._retention = Retention(settings, alerts, self.stopping)
+
+    def readiness(self) -> Iterable[Finding]:
+        """Nothing: it rests for so long after a failure that others know better."""
+        return []
 
     async def round(self) -> timedelta:
         try:
