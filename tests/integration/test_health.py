@@ -104,14 +104,16 @@ async def test_a_loop_that_a_handler_blocks_is_dead_until_it_turns_again(
 async def test_a_process_that_was_frozen_is_not_dead_for_the_time_it_was_frozen(
     database_url: str, log: PostgresLog, tmp_path: Path
 ) -> None:
-    async with asked((IMPATIENT, "relay"), database_url, tmp_path) as process:
+    """The handler blocks the loop beyond the thaw: the loop cannot beat before the probes are answered."""
+    async with asked((IMPATIENT, "consume", SLOW), database_url, tmp_path) as process:
         await process.says("/readyz", 200)
-        for _ in range(3):
-            os.kill(process.process.pid, signal.SIGSTOP)
-            asking = [asyncio.create_task(process.ask("/livez")) for _ in range(4)]  # they wait until it goes on
-            await asyncio.sleep(1.5 * STALLED_S)
-            os.kill(process.process.pid, signal.SIGCONT)
-            assert {answer.status_code for answer in await asyncio.gather(*asking)} == {200}
+        await publish(log, ThingHappened(thing_id="a", number=3, note=BLOCKS))
+        await _under_way(database_url)
+        os.kill(process.process.pid, signal.SIGSTOP)
+        asking = [asyncio.create_task(process.ask("/livez")) for _ in range(4)]  # they wait until it goes on
+        await asyncio.sleep(1.5 * STALLED_S)
+        os.kill(process.process.pid, signal.SIGCONT)
+        assert {answer.status_code for answer in await asyncio.gather(*asking)} == {200}
         await process.says("/readyz", 200)
 
 

@@ -8,12 +8,15 @@ from surefoot.events import Event
 from tests.support.event_types import ThingHappened
 
 BLOCKS = "blocks"
+STEPS_PER_SECOND = 100
 slow = Consumer("slow")
 
 
 @slow.on(ThingHappened)
 async def handle(event: Event[ThingHappened], tx: Transaction) -> None:
     if event.data.note == BLOCKS:
-        time.sleep(event.data.number)  # noqa: ASYNC251  # what a handler must not do
+        # In steps: frozen in the middle, it goes on with those that are left, and a long sleep would be over.
+        for _ in range(event.data.number * STEPS_PER_SECOND):
+            time.sleep(1 / STEPS_PER_SECOND)  # noqa: ASYNC251  # what a handler must not do
     else:
         await asyncio.sleep(event.data.number)
