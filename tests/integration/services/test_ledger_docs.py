@@ -53,5 +53,5 @@ def test_the_alert_on_conflicts_is_about_the_metric_and_leads_to_what_to_do() ->
     (rule,) = [rule for group in groups if group["name"] == "surefoot-ledger" for rule in group["rules"]]
     (metric,) = REFUSED.describe()
     assert rule["expr"] == f'sum(increase({metric.name}_total{{reason="CONFLICT"}}[5m])) > 5'
-    page, anchor = rule["annotations"]["runbook"].split("#")
+    page, anchor = rule["annotations"]["runbook_url"].split("#")
     assert re.search(rf"^## {anchor}$", (DOCS.parent / page).read_text(), re.MULTILINE | re.IGNORECASE)
