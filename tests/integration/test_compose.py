@@ -4,6 +4,7 @@ import re
 import shlex
 import subprocess
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -68,6 +69,18 @@ def test_the_deployments_are_run_with_options_that_they_have(name: str) -> None:
     assert (python, dash_m, module) == ("python", "-m", DEPLOYMENTS[name])
     done = processes.run([module, *options, "--help"])
     assert (done.code, done.err) == (0, "")
+
+
+@pytest.mark.parametrize("name", DEPLOYMENTS)
+def test_every_deployment_is_asked_whether_it_is_alive_and_ready_where_it_answers(name: str) -> None:
+    command: list[str] = SERVICES[name]["command"]
+    port = command[command.index("--metrics-port") + 1]
+    *python, program = SERVICES[name]["healthcheck"]["test"]
+    assert python == ["CMD", "python", "-c"]
+    asked: list[str] = []
+    reader = SimpleNamespace(urlopen=lambda url, timeout: asked.append(url))
+    eval(program.removeprefix("import urllib.request as r; "), {"r": reader})  # noqa: S307 - it is our own
+    assert asked == [f"http://localhost:{port}/livez", f"http://localhost:{port}/readyz"]
 
 
 def test_every_named_volume_is_declared_and_used() -> None:
