@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
-NOT_PRODUCT = frozenset({"tests", "bench", "docs", "build"})
+NOT_PRODUCT = frozenset({"tests", "bench", "docs", "build", "deploy"})
 SMALL_LINES = 60
 NOT_GERUNDS = frozenset({"pricing", "shipping", "tracing", "logging", "binding", "encoding", "testing", "routing"})
 """Nouns of the trade that end in -ing."""

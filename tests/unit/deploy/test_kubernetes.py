@@ -5,7 +5,6 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import click
 import kubernetes_validate
 import pytest
 import yaml
@@ -54,7 +53,7 @@ def seconds(text: str) -> int:
     return int(text.removesuffix("s"))
 
 
-def variables_of_options(command: click.Command) -> Iterator[str]:
+def variables_of_options(command: Any) -> Iterator[str]:
     for parameter in command.params:
         named = parameter.envvar or ()
         yield from [named] if isinstance(named, str) else named
