@@ -201,7 +201,7 @@ def test_every_make_target_in_the_documents_exists(line: str) -> None:
     assert {word for word in shlex.split(line)[1:] if "=" not in word} <= set(targets)
 
 
-@each_of("line", shown("surefoot"), expected=122)
+@each_of("line", shown("surefoot"), expected=124)
 def test_every_command_in_the_documents_is_one_that_exists(line: str) -> None:
     parse(shlex.split(line)[1:])
 
