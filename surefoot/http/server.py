@@ -8,6 +8,9 @@ import uvicorn
 from starlette.types import ASGIApp
 
 GOODBYE_S = 5
+KEEP_ALIVE_S = 75
+"""Longer than clients and load balancers keep an idle connection (a minute is usual), so that they close it first: a
+request that is on its way when the server closes is lost."""
 
 
 class Server(uvicorn.Server):
@@ -45,6 +48,7 @@ class HttpService:
             access_log=False,
             log_config=None,
             server_header=False,
+            timeout_keep_alive=KEEP_ALIVE_S,
             timeout_graceful_shutdown=goodbye_s,
         )
         self._server = Server(config, when_started)
