@@ -141,4 +141,5 @@ if __name__ == "__main__":
     listener = socket.socket()
     listener.bind(("127.0.0.1", 0))
     print(f"listening at http://127.0.0.1:{listener.getsockname()[1]}", flush=True)  # noqa: T201
-    uvicorn.Server(uvicorn.Config(app, log_level="warning", lifespan="off", timeout_keep_alive=75)).run(sockets=[listener])
+    config = uvicorn.Config(app, log_level="warning", lifespan="off", timeout_keep_alive=75)
+    uvicorn.Server(config).run(sockets=[listener])
