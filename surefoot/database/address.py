@@ -90,10 +90,12 @@ def _hidden(url: str) -> str:
 def _check_hosts(netloc: str, shown: str) -> None:
     hosts = netloc.rpartition("@")[2]
     for host in hosts.split(","):
-        port = re.fullmatch(r"(?:\[[^\]]*\]|[^:\[\]]*)(?::(\d*))?", unquote(host))
-        if port is None or (port[1] and not 0 < int(port[1]) < 65536):
+        found = re.fullmatch(r"(?:\[[^\]]*\]|[^:\[\]]*)(?::(.*))?", unquote(host))
+        port = "" if found is None else found[1]
+        if found is None or (port and not (port.isdecimal() and 0 < int(port) < 65536)):
+            wrong = "it has a host that is none" if found is None else "its port is no number"
             raise ConfigurationError(
-                f"The database URL {shown} cannot be read: it has a host or a port that is none. Write it as "
+                f"The database URL {shown} cannot be read: {wrong}. Write it as "
                 "postgresql://user:password@host:5432/name, with / : @ in a password as %2F %3A %40."
             )
 

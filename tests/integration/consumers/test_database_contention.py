@@ -196,7 +196,7 @@ async def test_a_server_that_takes_no_writes_for_a_while_is_waited_for(
     database_url: str, connection: asyncpg.Connection, log: PostgresLog, topic: str
 ) -> None:
     """As after a switch-over. The log stands for Kafka here: it is not concerned."""
-    elsewhere = PostgresLog(database_url + "?default_transaction_read_only=off")
+    elsewhere = PostgresLog(database_url + "?options=-c%20default_transaction_read_only%3Doff")
     name = await connection.fetchval("SELECT current_database()")
     with capture_logs() as lines:
 

@@ -49,9 +49,9 @@ def test_an_address_is_understood(given: str, dsn: str) -> None:
         (f"{BASE}?connect_timeout=soon", "It is a number of seconds"),
         (f"{BASE}?channel_binding=require", "the driver (asyncpg) cannot do"),
         (f"{BASE}?sslmode", "name=value pairs"),
-        ("postgresql://app:s3cret@db:port/shop", "a host or a port that is none"),
-        ("postgresql://app:s3cret@db:99999/shop", "a host or a port that is none"),
-        ("postgresql://app:s3cret@a:1,b:x/shop", "a host or a port that is none"),
+        ("postgresql://app:s3cret@db:port/shop", "its port is no number"),
+        ("postgresql://app:s3cret@db:99999/shop", "its port is no number"),
+        ("postgresql://app:s3cret@a:1,b:x/shop", "its port is no number"),
         ("postgresql://app:s3cret/@db/shop", "with / : @ in a password as %2F %3A %40"),
     ],
 )
