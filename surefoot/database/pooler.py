@@ -7,7 +7,7 @@ another session, so a process that needs one of its own says so when it starts.
 from contextlib import AsyncExitStack
 
 from surefoot.database.address import shown_url
-from surefoot.database.connection import PREPARED_ELSEWHERE, close_quietly, connect
+from surefoot.database.connection import PREPARED_ELSEWHERE, close_quietly, connect, explain, is_database_error
 from surefoot.errors import ConfigurationError
 
 TRIES = 3
@@ -29,6 +29,10 @@ async def shares_sessions(url: str) -> bool:
                     return True
         except PREPARED_ELSEWHERE:  # a statement of one connection was met, or missed, by the other
             return True
+        except Exception as error:
+            if is_database_error(error):
+                raise explain(error, url) from error
+            raise
     return False
 
 

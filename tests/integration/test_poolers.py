@@ -10,6 +10,7 @@ from surefoot import outbox
 from surefoot.database.address import sqlalchemy_url
 from surefoot.database.connection import connect
 from surefoot.database.pooler import shares_sessions
+from surefoot.errors import DatabaseUnavailable
 from surefoot.log.postgres.log import PostgresLog
 from tests.support.command_line import assert_says, surefoot
 from tests.support.event_types import ThingHappened, things_on
@@ -37,6 +38,14 @@ async def test_a_server_and_a_pool_of_sessions_share_none_and_a_pool_of_transact
 ) -> None:
     found = [await shares_sessions(url) for url in (database_url, session_pool, transaction_pool)]
     assert found == [False, False, True]
+
+
+async def test_a_database_that_goes_away_while_it_is_asked_is_told_in_a_sentence(
+    database_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("surefoot.database.pooler._BACKEND", "SELECT pg_terminate_backend(pg_backend_pid())")
+    with pytest.raises(DatabaseUnavailable, match="does not answer"):
+        await shares_sessions(database_url)
 
 
 async def test_a_relay_works_behind_a_pool_of_sessions(database_url: str, session_pool: str, topic_name: str) -> None:
