@@ -46,7 +46,7 @@ SAGAS = Dashboard(
             "Why silence does not count yet. Unread: a service does not read its commands.",
             rate("saga_timers_postponed_total", "why"),
         ),
-        panel("Events of no saga", "ops", "Replies nobody waits for.", rate("saga_events_ignored_total", "why")),
+        panel("Events of no saga", "ops", "Replies that no saga waits for.", rate("saga_events_ignored_total", "why")),
         panel("Outages in an hour", "short", "What timers need was away.", in_an_hour("saga_outages_total")),
     ),
 )
@@ -61,7 +61,7 @@ DEAD_LETTERS = Dashboard(
         panel("Letters", "ops", "What was taken in.", rate("dlq_letters_total", "topic, result")),
         panel("Asked of consumers", "ops", "Control records, repeats included.", rate("dlq_controls_total", "action")),
         panel("Answers", "ops", "What consumers answered.", rate("dlq_answers_total", "action, answer")),
-        panel("Answers nobody waits for", "ops", "Repeats are among them.", rate("dlq_answers_unasked_total")),
+        panel("Unexpected answers", "ops", "Repeats are among them.", rate("dlq_answers_unasked_total")),
         panel(
             "Since the last turn",
             "s",
@@ -92,7 +92,7 @@ REQUESTS = Dashboard(
     "surefoot_idempotency_running",
     {"route": "surefoot_idempotency_claims_total"},
     (
-        number("Stuck", "short", "Requests that nobody goes on with.", most("idempotency_stuck")),
+        number("Stuck", "short", "Requests that no process continues.", most("idempotency_stuck")),
         number(
             "Oldest call without an answer",
             "s",
@@ -121,7 +121,7 @@ REQUESTS = Dashboard(
         panel(
             "Outcome unknown",
             "reqps",
-            "Nobody knows what a provider did.",
+            "The outcome at the provider is unknown.",
             rate("idempotency_outcome_unknown_total", "route", OF_ROUTE),
         ),
         panel(

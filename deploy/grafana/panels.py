@@ -121,7 +121,7 @@ OVERVIEW = Dashboard(
             "Letters that wait for a decision.",
             Query(f"sum(max by (consumer) (surefoot_dlq_open{{{HERE}}}))", "open"),
         ),
-        number("Stuck requests", "short", "Requests that nobody goes on with.", most("idempotency_stuck")),
+        number("Stuck requests", "short", "Requests that no process continues.", most("idempotency_stuck")),
         panel(
             "Published and handled",
             "ops",
@@ -132,7 +132,7 @@ OVERVIEW = Dashboard(
         panel(
             "Given up in an hour",
             "short",
-            "Events that relays or consumers gave up on: somebody has to decide.",
+            "Events that relays or consumers gave up on: an operator has to decide.",
             in_an_hour("relay_failed_total", "topic, reason"),
             in_an_hour("consumer_dead_total", "consumer, reason"),
         ),

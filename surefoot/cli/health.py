@@ -6,6 +6,7 @@ and then. A probe costs nobody anything: it is answered with what was found last
 
 import asyncio
 import time
+from abc import abstractmethod
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from datetime import timedelta
 from typing import TYPE_CHECKING
@@ -43,9 +44,9 @@ class Look(LoopService):
         self._has_answered, self._missed_since = True, None
         return EVERY
 
+    @abstractmethod
     async def ask(self) -> None:
         """Raise if it is not there."""
-        raise NotImplementedError
 
     def readiness(self) -> Iterable[Finding]:
         missed = self._missed_since
@@ -57,14 +58,14 @@ class Look(LoopService):
 
 
 class DatabaseLook(Look):
-    """The database, and whether this program may run on its tables: somebody may migrate it at any time."""
+    """The database, and whether this program may run on its tables: you may migrate it at any time."""
 
     def __init__(self, url: str, schema: str) -> None:
         super().__init__("database", "the database")
         self._url = url
         self._schema = schema
         self._program = newest_version()
-        self._fits = Finding("schema", None, f"nobody has looked at the version of the schema {schema} yet")
+        self._fits = Finding("schema", None, f"the version of the schema {schema} has not been read yet")
 
     async def ask(self) -> None:
         async with asyncio.timeout(ANSWER_WITHIN_S):

@@ -15,7 +15,7 @@ from surefoot.log.postgres.log import PostgresLog
 from tests.support.command_line import assert_says, surefoot
 from tests.support.event_types import ThingHappened, things_on
 from tests.support.pgbouncer import pgbouncer
-from tests.support.relay.processes import relay_running, spec, statuses
+from tests.support.relay.processes import read_all, relay_running, spec, statuses
 from tests.support.waiting import eventually
 
 pytestmark = pytest.mark.slow
@@ -61,6 +61,7 @@ async def test_a_relay_works_behind_a_pool_of_sessions(database_url: str, sessio
                 return (await statuses(connection)).keys() == {"PUBLISHED"}
 
             await eventually(is_published, what="the event is published")
+    assert len(await read_all(log, topic_name)) == 1
     await connection.close()
     await log.close()
 
