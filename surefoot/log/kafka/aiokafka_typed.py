@@ -3,10 +3,11 @@
 It also keeps, in one place, what we know about aiokafka's inside (0.14, pinned): how to let a producer go without
 waiting for batches that may never be acknowledged, and when a batch's bytes are on the wire.
 
-And it mends one thing: records whose header names are not UTF-8. Brokers take any bytes as a name, aiokafka stops at
+And it mends two things. Records whose header names are not UTF-8: brokers take any bytes as a name, aiokafka stops at
 the first such record for ever, so one careless producer could wedge a partition for all its readers. Here the bad
 bytes of such a name are written out (`\\xff`): the record is delivered, its key and values untouched, and its reader
-decides. Only a batch that aiokafka's fast reader fails on is read again slowly.
+decides. Only a batch that aiokafka's fast reader fails on is read again slowly. And a start that is cancelled while it
+asks the first broker: aiokafka would leave that connection open until the garbage collector finds it.
 """
 
 import asyncio
@@ -19,6 +20,7 @@ from itertools import islice
 from typing import Any, Protocol, cast
 
 import aiokafka
+from aiokafka import client as kafka_client
 from aiokafka import errors as kafka_errors
 from aiokafka.admin import AIOKafkaAdminClient, NewTopic
 from aiokafka.admin.config_resource import ConfigResource, ConfigResourceType
@@ -92,6 +94,32 @@ class _LenientBytes(bytearray):
         return super().decode(encoding, errors)
 
 
+def close_cancelled_starts() -> None:
+    """From now on, in this process: each start of an aiokafka client connects through the module's `create_conn`."""
+    create = kafka_client.create_conn
+
+    async def connected(*where: Any, **options: Any) -> Any:
+        connection = await create(*where, **options)
+        if "on_close" not in options:  # the connection of a start; every other one belongs to its client
+            _close_when_cancelled(connection)
+        return connection
+
+    kafka_client.create_conn = connected
+
+
+def _close_when_cancelled(connection: Any) -> None:
+    send = connection.send
+
+    async def answer(*request: Any, **options: Any) -> Any:
+        try:
+            return await send(*request, **options)
+        except asyncio.CancelledError:
+            connection.close()
+            raise
+
+    connection.send = answer
+
+
 KafkaError = kafka_errors.KafkaError
 CommitFailed = kafka_errors.CommitFailedError
 IllegalState = kafka_errors.IllegalStateError
@@ -110,6 +138,7 @@ class InvalidRecord(kafka_errors.BrokerResponseError):  # type: ignore[misc]  # 
 
 kafka_errors.kafka_errors[InvalidRecord.errno] = InvalidRecord
 read_any_header_names()
+close_cancelled_starts()
 
 
 class Appended(Protocol):
