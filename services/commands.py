@@ -1,7 +1,7 @@
 """`surefoot services`: run the reference services, open their front doors, check their books."""
 
 from contextlib import suppress
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 from rich.console import Console
@@ -13,9 +13,6 @@ from services.provider.command import provider
 from surefoot.cli.command import Database, Open, required_database, run
 from surefoot.errors import ConfigurationError
 from surefoot.http.listening import listening, refuse_others
-
-if TYPE_CHECKING:
-    pass
 
 console = Console(highlight=False, soft_wrap=True)
 SHOWN = 50
@@ -41,11 +38,12 @@ def doors(
 
     from services.doors import front_doors
     from services.settings import ServiceSettings
+    from surefoot.http.server import KEEP_ALIVE_S
 
     settings = ServiceSettings(database=required_database(database))
     if not open_:
         refuse_others(host, OPEN_DOORS)
-    server = uvicorn.Server(uvicorn.Config(front_doors(settings), log_level="warning"))
+    server = uvicorn.Server(uvicorn.Config(front_doors(settings), log_level="warning", timeout_keep_alive=KEEP_ALIVE_S))
     listener = listening(host, port, refusal=CLOSED, remedy="Choose another --port or --host.")
     with listener, suppress(KeyboardInterrupt):
         server.run(sockets=[listener])
