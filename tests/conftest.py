@@ -12,6 +12,7 @@ from contextlib import contextmanager
 
 import psycopg
 import pytest
+from hypothesis import HealthCheck, settings
 
 from surefoot.database.embedded import EmbeddedPostgres
 from surefoot.database.migrate import migrate
@@ -22,6 +23,9 @@ from tests.support.postgres_servers import postgres
 FSYNC = "on" if os.environ.get("SUREFOOT_SOAK") else "off"
 POSTGRES_OPTIONS = {"track_commit_timestamp": "on", "max_connections": "200", "fsync": FSYNC}
 TEMPLATE = "surefoot_template"
+# How long an example takes depends on what else the machine does: no test may fail for it.
+settings.register_profile("surefoot", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("surefoot")
 
 pytest_plugins = [
     "tests.support.targets",

@@ -10,7 +10,7 @@ from hypothesis import strategies as some
 from surefoot.http.idempotency_key import LONGEST, SHORTEST, read_key
 from tests.support.corpus import each_of
 
-steady = settings(deadline=None, derandomize=True)
+steady = settings(derandomize=True)
 LOOSE = (b"@", b":", b"%")
 """Parameters are ignored. Of dates, bytes and display strings among them, we check the form alone."""
 

@@ -34,6 +34,11 @@ POINTS = [
 ]
 
 
+def twins(*points: str) -> list[pytest.ParameterSet]:
+    """Points at which a replay is killed or frozen, too."""
+    return [pytest.param(point, marks=pytest.mark.twin) for point in points]
+
+
 @pytest.mark.parametrize("point", POINTS)
 async def test_a_replay_is_carried_out_once_though_the_service_is_killed(dlq: DlqGround, point: str) -> None:
     await replay_though_killed(dlq, point)
@@ -66,7 +71,9 @@ async def replay_though_killed(dlq: DlqGround, point: str) -> None:
     assert await dlq.connection.fetchval("SELECT count(*) FROM surefoot.audit_log WHERE action = 'replay'") == 1
 
 
-@pytest.mark.parametrize("point", ["dlq.job.frozen", "dlq.job.created", "dlq.sender.marked", "dlq.outcomes.taken"])
+@pytest.mark.parametrize(
+    "point", ["dlq.job.frozen", *twins("dlq.job.created", "dlq.sender.marked", "dlq.outcomes.taken")]
+)
 async def test_a_discard_is_carried_out_once_though_the_service_is_killed(dlq: DlqGround, point: str) -> None:
     await dlq.consume()
     first = await dlq.serve()
@@ -125,7 +132,7 @@ async def test_a_replay_is_carried_out_once_though_the_service_freezes_and_wakes
     assert await dlq.jobs_and_acts("replay") == (2, 2)
 
 
-@pytest.mark.parametrize("point", ["dlq.job.frozen", "dlq.sender.marked"])
+@pytest.mark.parametrize("point", ["dlq.job.frozen", *twins("dlq.sender.marked")])
 async def test_a_discard_is_carried_out_once_though_the_service_freezes_and_wakes(dlq: DlqGround, point: str) -> None:
     await dlq.consume()
     frozen = await dlq.serve(failpoints=f"{point}=stop", **LETS_GO)

@@ -233,6 +233,7 @@ class TestOutage:
         with pytest.raises(LogUnavailable):
             await call
 
+    @pytest.mark.crowd
     async def test_a_reader_outlives_its_broker(
         self, node: LocalKafka, log: KafkaLog, publisher: KafkaPublisher
     ) -> None:

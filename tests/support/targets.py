@@ -8,7 +8,7 @@ Target = Literal["fast", "test", "deep", "alone", "drills"]
 
 DEEP = {
     "mutation": "takes a protection out of the product, and expects a checker to notice",
-    "twin": "tells a story that `make test` tells, once more on the other log",
+    "twin": "tells a story that `make test` tells, once more on the other log or with another verb",
     "proof": "goes through very many states, seeds or interleavings",
     "crowd": "has very many clients or events, or an outage of several seconds",
 }

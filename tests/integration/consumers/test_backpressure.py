@@ -28,7 +28,7 @@ INSERT = text(
 )
 
 
-@pytest.mark.slow
+@pytest.mark.crowd
 async def test_the_buffer_stays_bounded_while_many_records_wait(
     database_url: str, connection: asyncpg.Connection, log: PostgresLog, topic: str
 ) -> None:

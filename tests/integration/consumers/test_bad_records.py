@@ -47,6 +47,7 @@ async def kafka_log(kafka: Broker, topic_name: str) -> AsyncIterator[KafkaLog]:
     await log.close()
 
 
+@pytest.mark.twin
 async def test_bad_records_become_dead_letters_and_good_ones_have_their_effect(
     database_url: str, connection: asyncpg.Connection, log: PostgresLog, topic: str
 ) -> None:

@@ -140,7 +140,7 @@ async def test_a_handler_that_tells_the_driver_to_commit_costs_nobody_else(
     await nobody_else_pays(consumer, database_url, connection, log)
 
 
-@pytest.mark.slow
+@pytest.mark.proof
 async def test_whatever_handlers_do_each_event_has_one_effect_or_is_dead_without_any(
     database_url: str, connection: asyncpg.Connection, log: PostgresLog, topic: str
 ) -> None:

@@ -59,7 +59,7 @@ async def own_url(server: EmbeddedPostgres) -> AsyncIterator[str]:
     await asyncio.to_thread(server.start)
 
 
-@pytest.mark.slow
+@pytest.mark.crowd
 @pytest.mark.parametrize("immediate", [False, True], ids=["shut down", "crashed"])
 async def test_the_database_is_away_for_some_seconds(
     own_url: str, server: EmbeddedPostgres, log: PostgresLog, topic: str, topic_name: str, immediate: bool

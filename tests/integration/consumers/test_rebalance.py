@@ -37,7 +37,7 @@ def members_consumer(failing: bool) -> Consumer:
     return consumer
 
 
-@pytest.mark.slow
+@pytest.mark.crowd
 async def test_members_that_join_and_leave_while_events_flow_double_and_reorder_nothing(
     database_url: str, connection: asyncpg.Connection, log: PostgresLog, topic: str
 ) -> None:

@@ -22,7 +22,7 @@ from surefoot.http.server import HttpService
 from tests.support.dlq.http_harness import GENEROUS, WHY, ground_at
 from tests.support.operations import Case, Operation, each_operation, is_made_up, status_of, try_operation
 
-pytestmark = pytest.mark.slow
+pytestmark = pytest.mark.proof
 
 MANY_JOBS = DlqSettings(jobs_per_person=1_000_000)
 

@@ -79,7 +79,7 @@ async def test_every_kind_of_bad_record_put_straight_into_the_topic_is_kept_once
     assert [group[0] for group in groups] == [len(bad)]
 
 
-@pytest.mark.slow
+@pytest.mark.proof
 async def test_the_letters_of_every_kind_of_bad_record_are_read_with_its_bytes(
     database_url: str, connection: asyncpg.Connection, log: PostgresLog, topic: str, relay: Relay, shop: Mendable
 ) -> None:

@@ -28,7 +28,7 @@ steps = st.lists(
 
 @pytest.mark.slow
 @given(steps)
-@settings(max_examples=20, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=20, suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture])
 def test_whatever_is_asked_the_books_agree_with_a_simple_model(empty_database_url: str, steps: Sequence[Step]) -> None:
     asyncio.run(_compare(empty_database_url, steps))
 

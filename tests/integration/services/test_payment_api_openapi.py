@@ -22,7 +22,7 @@ from tests.support.operations import Case, Operation, each_operation, is_made_up
 from tests.support.services.payment_api_harness import ACCESS, EUR_20, authorised, new_key
 from tests.support.services.payment_api_harness import settings as layer_settings
 
-pytestmark = pytest.mark.slow
+pytestmark = pytest.mark.proof
 
 
 class Obliging:

@@ -36,7 +36,7 @@ class InMemory:
         return None
 
 
-@pytest.mark.slow
+@pytest.mark.proof
 async def test_in_thousands_of_interleavings_every_promise_is_kept() -> None:
     verdicts: Counter[Verdict] = Counter()
     for seed in range(INTERLEAVINGS):

@@ -17,6 +17,9 @@ from tests.support.dlq.decisions import ADA, WHY, answer, dead, items, jobs, the
 from tests.support.dlq.service import quick
 from tests.support.relay.processes import read_all
 
+NOT_SOON = "PT600S"
+"""When what was sent is sent again: a test says when it is due (`long_ago`), not the time that passes."""
+
 
 @dataclass
 class SendingGround:
@@ -37,7 +40,7 @@ class SendingGround:
         return str(made.job_id)
 
     def sender(self, log: Any = None, **changes: object) -> Sender:
-        return Sender(self.url, log or self.log, quick(**changes))
+        return Sender(self.url, log or self.log, quick(**{"resend_after": NOT_SOON, **changes}))
 
     async def look(self, times: int = 1, **changes: object) -> None:
         """What a service does in so many ticks."""

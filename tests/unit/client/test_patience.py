@@ -22,7 +22,7 @@ def test_a_rest_is_between_half_and_all_of_a_doubling_time(n: int, shortest_ms: 
     assert PATIENCE.rest(n, 1.0) == timedelta(milliseconds=longest_ms)
 
 
-@settings(deadline=None, derandomize=True)
+@settings(derandomize=True)
 @given(some.integers(0, 10_000), some.floats(0, 1), some.floats(0, 1))
 def test_more_chance_is_never_a_shorter_rest(n: int, one: float, other: float) -> None:
     less, more = sorted((one, other))

@@ -123,7 +123,7 @@ def test_every_bad_record_can_be_put_on_a_topic() -> None:
 
 
 @pytest.mark.filterwarnings("ignore:Generating overly large repr")  # it would hide the failure that it is printed for
-@settings(max_examples=400, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
+@settings(max_examples=400, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
 @given(bent_records())
 def test_a_bent_record_is_an_event_or_a_bad_record_and_soon_so(record: Record) -> None:
     assert seconds_to_judge(record) <= LONGEST_SECONDS
@@ -135,7 +135,7 @@ def test_a_bent_record_is_an_event_or_a_bad_record_and_soon_so(record: Record) -
 def test_bending_gives_good_and_bad_records_of_many_kinds() -> None:
     verdicts: set[str] = set()
 
-    @settings(max_examples=500, derandomize=True, deadline=None, database=None, phases=[Phase.generate])
+    @settings(max_examples=500, derandomize=True, database=None, phases=[Phase.generate])
     @given(bent_records())
     def gather(record: Record) -> None:
         verdicts.add(verdict(record))

@@ -13,7 +13,7 @@ from surefoot.events import Money
 from surefoot.events.money import InvalidMoney
 from surefoot.idempotency.http.fingerprint import DEEPEST, VERSION, Fingerprint, fingerprint, key_hash
 
-steady = settings(deadline=None, derandomize=True)
+steady = settings(derandomize=True)
 CHARGE = b'{"amount": "19.99", "currency": "EUR", "source": "tok_visa"}'
 PARTS = (
     b"--%b\r\n"

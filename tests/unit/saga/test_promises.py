@@ -25,13 +25,13 @@ def story(chance: Random, *, operators: bool) -> World:
 
 
 @given(some.randoms(use_true_random=False))
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 def test_every_saga_that_is_left_alone_keeps_its_promises(chance: Random) -> None:
     judge(story(chance, operators=False))
 
 
 @given(some.randoms(use_true_random=False))
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 def test_every_saga_that_people_act_on_keeps_its_promises(chance: Random) -> None:
     judge(story(chance, operators=True))
 
