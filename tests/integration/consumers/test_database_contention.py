@@ -27,8 +27,10 @@ ONCE = Retry(attempts=1)
 AGAIN_AND_AGAIN = Retry(attempts=1000, first=timedelta(milliseconds=10), longest=timedelta(milliseconds=40))
 TWICE = Retry(attempts=2, first=timedelta(milliseconds=10), longest=timedelta(milliseconds=10))
 HASTY = {"lock_timeout": timedelta(milliseconds=50)}
-LOCKED_S = 2.0
-"""Long enough for thirty lock timeouts in a row; nine of an event's own are free."""
+LOCKED_TIMES = 12
+"""So many statements of the consumer meet the lock; nine lock timeouts of an event's own are free."""
+READ_ONLY_S = 2.0
+WAITS = "application_name LIKE 'warehouse-%' AND wait_event_type = 'Lock' AND datname = current_database()"
 LOCK_IS_AWAY = "a lock in the database that the consumer needs is away"
 
 
@@ -42,6 +44,17 @@ async def foreign_transaction(url: str, statement: str, *values: object) -> Asyn
             yield
     finally:
         await other.close()
+
+
+async def lock_is_met(connection: asyncpg.Connection) -> None:
+    """Wait until so many statements of the consumer have waited for a lock."""
+    met: set[tuple[int, object]] = set()
+
+    async def often_enough() -> bool:
+        met.update(map(tuple, await connection.fetch(f"SELECT pid, query_start FROM pg_stat_activity WHERE {WAITS}")))
+        return len(met) >= LOCKED_TIMES
+
+    await eventually(often_enough, what=f"{LOCKED_TIMES} statements have met the lock")
 
 
 def warehouse(retry: Retry = ONCE) -> Consumer:
@@ -60,7 +73,7 @@ async def test_a_locked_table_of_ours_costs_no_attempt(
         await settled_as(connection, [before], "PROCESSED")
         async with foreign_transaction(database_url, f"LOCK TABLE surefoot.{table} IN SHARE MODE"):
             await publish(log, *(ThingHappened(thing_id=key, number=1) for key in (KEY, OTHER)))
-            await asyncio.sleep(LOCKED_S)  # the lock itself
+            await lock_is_met(connection)
         await settled(connection, PROCESSED=3)
     assert await effects(connection) == [0, 1, 1]
     assert await letters(connection) == []
@@ -90,7 +103,7 @@ async def test_a_locked_table_of_ours_costs_a_parked_event_no_attempt(
         await under_way.wait()
         async with foreign_transaction(database_url, f"LOCK TABLE surefoot.{table} IN SHARE MODE"):
             locked.set()
-            await asyncio.sleep(LOCKED_S)  # the lock itself
+            await lock_is_met(connection)
             assert [row["attempts"] for row in await parked(connection)] == [1]
         await settled(connection, PROCESSED=1)
     assert tried > 2
@@ -115,7 +128,7 @@ async def test_an_event_that_waits_for_its_key_keeps_its_place_while_the_parking
         await settled(connection, PARKED=1)
         async with foreign_transaction(database_url, "LOCK TABLE surefoot.parked_events IN SHARE MODE"):
             await publish(log, ThingHappened(thing_id=KEY, number=2))
-            await asyncio.sleep(LOCKED_S)  # the lock itself
+            await lock_is_met(connection)
         await settled(connection, PARKED=2)
     assert [(row["state"], row["attempts"]) for row in await parked(connection)] == [("DUE", 1), ("WAITING", 0)]
 
@@ -125,17 +138,15 @@ async def test_a_statement_of_ours_that_is_cancelled_costs_no_attempt(
 ) -> None:
     """57014, as a statement_timeout or an administrator would have it."""
 
-    waits = "application_name LIKE 'warehouse-%' AND wait_event_type = 'Lock' AND datname = current_database()"
-
     async def cancelled() -> list[asyncpg.Record]:
         found: list[asyncpg.Record] = await connection.fetch(
-            f"SELECT pid, query_start, pg_cancel_backend(pid) FROM pg_stat_activity WHERE {waits}"
+            f"SELECT pid, query_start, pg_cancel_backend(pid) FROM pg_stat_activity WHERE {WAITS}"
         )
         return found
 
     async def has_ended(statement: asyncpg.Record) -> bool:
         """The consumer may wait with the next statement already."""
-        still = f"SELECT count(*) FROM pg_stat_activity WHERE {waits} AND (pid, query_start) = ($1, $2)"
+        still = f"SELECT count(*) FROM pg_stat_activity WHERE {WAITS} AND (pid, query_start) = ($1, $2)"
         return bool(await connection.fetchval(still, statement["pid"], statement["query_start"]) == 0)
 
     async with consumer_running(warehouse(), database_url, log, lock_timeout=timedelta(seconds=15)):
@@ -163,7 +174,7 @@ async def test_a_key_lock_of_the_outbox_that_somebody_holds_costs_no_attempt(
     async with consumer_running(consumer, database_url, log, **HASTY):
         async with foreign_transaction(database_url, lock, key_hash(b"told")):
             await publish(log, ThingHappened(thing_id=KEY, number=1))
-            await asyncio.sleep(LOCKED_S)  # the lock itself
+            await lock_is_met(connection)
             assert await parked(connection) == []
             assert await effects(connection) == []
         await settled(connection, PROCESSED=1)
@@ -213,7 +224,7 @@ async def test_a_server_that_takes_no_writes_for_a_while_is_waited_for(
             )
             await publish(elsewhere, *(ThingHappened(thing_id=key, number=2) for key in (KEY, OTHER)))
             await eventually(is_told, what="a line says that the database is away")
-            await asyncio.sleep(LOCKED_S)  # the outage itself
+            await asyncio.sleep(READ_ONLY_S)  # the outage itself
             assert await parked(connection) == []
             await connection.execute(f"ALTER DATABASE {name} RESET default_transaction_read_only")
             await settled(connection, PROCESSED=3)
