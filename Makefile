@@ -37,7 +37,7 @@ demo: $(READY) ## Watch events, sagas and dead letters on the embedded database;
 up: $(READY) ## Run the whole platform on the embedded database until Ctrl-C
 	@$(BIN)/surefoot up
 
-test: $(READY) ## Every promise on real Postgres and real Kafka (under ten minutes)
+test: $(READY) ## Every promise on real Postgres and real Kafka (about twelve minutes)
 	$(PYTEST) --target test
 
 test-fast: $(READY) ## The tests that need no broker and little time (under a minute)
